@@ -9,7 +9,6 @@ TWINLOOP_DATA=... pytest verify/test_lab.py -s
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from pathlib import Path
 from types import ModuleType
@@ -17,11 +16,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.example_scripts import load_example
 from twinloop.exploration import ExecutionStudy, explore_executions
 
 pytestmark = pytest.mark.realdata
 
-ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = 0.005
 #: Largest mean error of the makespan with everything injected.
 BEST = 0.015
@@ -43,12 +42,7 @@ class Lab(NamedTuple):
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("schlouder", ROOT / "examples" / "schlouder.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("schlouder")
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.example_scripts import load_example
 
 ROOT = Path(__file__).resolve().parents[2]
 IDLE, MAX = 368.8, 722.7
@@ -41,12 +42,7 @@ EXPECTED: dict[str, dict[str, list[float]]] = {
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("dissect", ROOT / "examples" / "dissect.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("dissect")
 
 
 @pytest.mark.parametrize("part", EXPECTED)

@@ -139,7 +139,7 @@ def executions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def study(executions: Path) -> ExecutionStudy:
-    return explore_executions(with_executions(executions))
+    return explore_executions(with_executions(executions), on="serial")
 
 
 def test_a_run_is_the_median_of_single_simulations(study: ExecutionStudy, executions: Path) -> None:
@@ -179,7 +179,9 @@ def test_only_fitted_sets_have_intervals_and_all_are_predictions(study: Executio
     assert study.sets[2].description == (
         "predict: nothing is injected; boots and run_times are fitted to other executions"
     )
-    alone = explore_executions({"run": study.design.patterns[0], "inject": "predictions"})
+    alone = explore_executions(
+        {"run": study.design.patterns[0], "inject": "predictions"}, on="serial"
+    )
     assert "makespan_s_low" not in alone.runs.columns
     assert alone.coverage.is_empty()
 
@@ -193,14 +195,17 @@ def test_a_stored_study_keeps_its_intervals_and_follows_changed_executions(
     for file in executions.iterdir():
         (copies / file.name).write_bytes(file.read_bytes())
     design = with_executions(copies)
-    first = explore_executions(design, folder=tmp_path / "study")
+    first = explore_executions(design, folder=tmp_path / "study", on="serial")
     assert first.runs.drop("seconds").equals(study.runs.drop("seconds"))
     assert ExecutionStudy.load(tmp_path / "study").coverage.equals(first.coverage)
     changed = sorted(copies.glob("*.east.*.tasks"))[0]
     changed.write_text(changed.read_text().replace("[boots]\n", "[boots]\n900 5 1\n"))
     ended: list[int] = []
     again = explore_executions(
-        design, folder=tmp_path / "study", progress=lambda each: ended.append(each.done)
+        design,
+        folder=tmp_path / "study",
+        on="serial",
+        progress=lambda each: ended.append(each.done),
     )
     keys = {(run.execution, run.set): run.key for run in first.planned_runs}
     for run in again.planned_runs:
@@ -232,7 +237,7 @@ def test_executions_without_others_and_without_boots_fail_with_a_reason(tmp_path
     for file in (tmp_path / "two").glob("*.tasks"):
         file.write_text("[tasks]\n" + file.read_text().partition("[tasks]\n")[2])
     found = explore_executions(
-        {"run": str(tmp_path / "two"), "inject": "predictions", "fit": "boots"}
+        {"run": str(tmp_path / "two"), "inject": "predictions", "fit": "boots"}, on="serial"
     )
     assert found.failed == 3
     assert "no other execution recorded a boot" in found.errors[0]

@@ -7,6 +7,7 @@ import sys
 import tarfile
 import textwrap
 import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,13 @@ def executions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def study(executions: Path) -> ExecutionStudy:
-    return explore_executions({"run": [str(executions)], "inject": INJECT})
+    return explore_executions({"run": [str(executions)], "inject": INJECT}, on="serial")
+
+
+@pytest.fixture(autouse=True)
+def stay_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine must not start processes beside other tests."""
+    monkeypatch.setattr("twinloop.exploration.executions.run.MAX_SERIAL_SECONDS", inf)
 
 
 def write_measured(file: Path, rows: list[list[Any]], header: str = "xp_id,uptime,makespan") -> str:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.example_scripts import load_example
 from tests.exploration.sample_executions import write_executions
 
-ROOT = Path(__file__).resolve().parents[2]
 #: δ of the means against `best` as printed in Figures 11 and 12: uptime, makespan, usage.
 PRINTED_DELTA = {"no-boot-times": (0.003, 0.042, 0.009), "no-threads": (0.009, 0.021, 0.010)}
 
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("schlouder", ROOT / "examples" / "schlouder.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("schlouder")
 
 
 def test_it_prints_all_tables(

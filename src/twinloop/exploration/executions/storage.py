@@ -12,19 +12,16 @@ from twinloop import __version__
 from twinloop.campaign import CampaignJournal
 from twinloop.description.errors import InputError
 from twinloop.description.files import write_atomically
-from twinloop.description.saved_json import StoredJson, read_stored_json
+from twinloop.description.saved_json import StoredJson
 from twinloop.exploration.executions.design import ExecutionDesign
 from twinloop.exploration.executions.measurements import MeasuredResults
 from twinloop.exploration.executions.plan import ExecutionPlan, ExecutionRun, RecordedExecution
 from twinloop.exploration.executions.study import ExecutionStudy
-from twinloop.exploration.study.storage import read_results
+from twinloop.exploration.study.storage import MANIFEST_REMEDY, read_manifest, read_results
 from twinloop.exploration.study.study import JOURNAL, MANIFEST
 
 #: The first row of the journal of a study over real executions.
 HEADER: Final = {"execution study": 1}
-_RERUN_REMEDY: Final = (
-    "run the same `twinloop explore` again: it rewrites the file and keeps all runs"
-)
 
 
 def save_execution_plan(
@@ -85,19 +82,12 @@ class _ExecutionStudyFile(StoredJson):
 def load_execution_study(folder: Path) -> ExecutionStudy:
     """Read a study from its folder, with the results so far."""
     path = folder / MANIFEST
-    if not path.is_file():
-        raise InputError(
-            "contains no study" if folder.exists() else "does not exist",
-            kind="not-a-result" if folder.exists() else "file-not-found",
-            file=folder,
-            remedy=f"the folder of a study contains {MANIFEST}",
-        )
-    stored = read_stored_json(path, _ExecutionStudyFile, _RERUN_REMEDY)
+    stored = read_manifest(folder, _ExecutionStudyFile)
     try:
         design = ExecutionDesign.from_dict(stored.design)
     except ValueError as error:
         problem = f"is damaged or from another version: {error}"
-        raise InputError(problem, kind="damaged-file", file=path, remedy=_RERUN_REMEDY) from None
+        raise InputError(problem, kind="damaged-file", file=path, remedy=MANIFEST_REMEDY) from None
     executions = tuple(
         RecordedExecution(each.name, each.path, each.labels) for each in stored.executions
     )
@@ -105,7 +95,7 @@ def load_execution_study(folder: Path) -> ExecutionStudy:
     pairs = [(number, index) for number in range(len(executions)) for index in range(len(sets))]
     if len(pairs) != len(stored.keys):
         problem = "is inconsistent: it is damaged or from another version"
-        raise InputError(problem, kind="damaged-file", file=path, remedy=_RERUN_REMEDY)
+        raise InputError(problem, kind="damaged-file", file=path, remedy=MANIFEST_REMEDY)
     runs = tuple(ExecutionRun(*pair, key) for pair, key in zip(pairs, stored.keys, strict=True))
     journal = folder / JOURNAL
     rows = CampaignJournal.read_rows(journal) if journal.is_file() else ()

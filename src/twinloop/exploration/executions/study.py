@@ -30,12 +30,13 @@ from twinloop.exploration.executions.tables import (
 )
 from twinloop.exploration.executions.text import execution_study_to_text
 from twinloop.exploration.study.input_hashes import RERUN_REMEDY, Hashes, find_changed_inputs
+from twinloop.exploration.study.state import StudyState
 from twinloop.exploration.study.tables import write_study_tables
 from twinloop.trace.trace import format_count
 
 
 @dataclass(frozen=True, repr=False)
-class ExecutionStudy:
+class ExecutionStudy(StudyState):
     """A study over real executions: every execution simulated with every set, and the errors.
 
     `runs` has a row per run: the execution with its labels, the set, what was simulated, what was
@@ -56,40 +57,6 @@ class ExecutionStudy:
     inputs: Hashes = field(default_factory=dict, compare=False)
 
     # --- state -----------------------------------------------------------------------------------
-
-    @property
-    def factors(self) -> tuple[str, ...]:
-        """The names of the factors."""
-        return tuple(self.design.factors)
-
-    @property
-    def planned(self) -> int:
-        """The number of runs of the design."""
-        return len(self.planned_runs)
-
-    @cached_property
-    def done(self) -> int:
-        """The number of runs that have ended, including failed ones."""
-        return sum(run.key in self.results for run in self.planned_runs)
-
-    @cached_property
-    def failed(self) -> int:
-        """The number of failed runs."""
-        return self._ended_errors.len()
-
-    @cached_property
-    def errors(self) -> tuple[str, ...]:
-        """The distinct errors of failed runs."""
-        return tuple(self._ended_errors.unique(maintain_order=True))
-
-    @cached_property
-    def _ended_errors(self) -> pl.Series:
-        return self.runs["error"].drop_nulls()
-
-    @property
-    def complete(self) -> bool:
-        """Whether all runs have ended."""
-        return self.done == self.planned
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

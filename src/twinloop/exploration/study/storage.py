@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -27,7 +27,8 @@ from twinloop.scenario import Scenario
 
 #: The first row of the journal of a study.
 HEADER: Final = {"study": 1}
-_RERUN_REMEDY: Final = (
+#: What to do if the manifest of a study is damaged.
+MANIFEST_REMEDY: Final = (
     "run the same `twinloop explore` again: it rewrites the file and keeps all runs"
 )
 #: Prefix of the name of the folder of the fit.
@@ -158,8 +159,11 @@ class _StudyFile(StoredJson):
     inputs: dict[str, str | None] | None = None
 
 
-def load_study(folder: Path, *, allow_code: bool = False) -> Study:
-    """Read a study from its folder, with the results so far."""
+_Manifest = TypeVar("_Manifest", bound=StoredJson)
+
+
+def read_manifest(folder: Path, kind: type[_Manifest]) -> _Manifest:
+    """Read the manifest of a study from its folder."""
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(
@@ -168,19 +172,25 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
             file=folder,
             remedy=f"the folder of a study contains {MANIFEST}",
         )
-    stored = read_stored_json(path, _StudyFile, _RERUN_REMEDY)
+    return read_stored_json(path, kind, MANIFEST_REMEDY)
+
+
+def load_study(folder: Path, *, allow_code: bool = False) -> Study:
+    """Read a study from its folder, with the results so far."""
+    path = folder / MANIFEST
+    stored = read_manifest(folder, _StudyFile)
     try:
         design = Design.from_dict(stored.design)
         scenario = Scenario.from_manifest(stored.scenario)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         problem = f"is damaged or from another version: {error}"
-        raise InputError(problem, kind="damaged-file", file=path, remedy=_RERUN_REMEDY) from None
+        raise InputError(problem, kind="damaged-file", file=path, remedy=MANIFEST_REMEDY) from None
     keys, baseline, fit, by = stored.keys, stored.baseline, stored.fit, stored.by
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
     if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):
         problem = "is inconsistent: it is damaged or from another version"
-        raise InputError(problem, kind="damaged-file", file=path, remedy=_RERUN_REMEDY)
+        raise InputError(problem, kind="damaged-file", file=path, remedy=MANIFEST_REMEDY)
     runs = tuple(
         StudyRun(
             each.number, _get_seed(each.changes, seed, scenario), add_seed(each.changes, seed), key

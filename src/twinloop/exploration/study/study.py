@@ -23,6 +23,7 @@ from twinloop.exploration.ranking.objectives import KPIS, Objective, explain_mis
 from twinloop.exploration.study.input_hashes import RERUN_REMEDY, Hashes, find_changed_inputs
 from twinloop.exploration.study.intervals import PREDICTION_LEVEL, make_intervals_table
 from twinloop.exploration.study.plan import StudyRun, count_duplicates
+from twinloop.exploration.study.state import StudyState
 from twinloop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ MAX_EXAMINED: Final = 50
 
 
 @dataclass(frozen=True, repr=False)
-class Study:
+class Study(StudyState):
     """A study: its design and the results so far.
 
     `runs` has a row per run: its configuration, the level of each factor (null if the factor is not
@@ -82,38 +83,6 @@ class Study:
 
     # --- state -----------------------------------------------------------------------------------
 
-    @property
-    def factors(self) -> tuple[str, ...]:
-        """The names of the factors."""
-        return tuple(self.design.factors)
-
-    @property
-    def planned(self) -> int:
-        """The number of runs of the design."""
-        return len(self.planned_runs)
-
-    @cached_property
-    def done(self) -> int:
-        """The number of runs that have ended, including failed ones."""
-        return sum(run.key in self.results for run in self.planned_runs)
-
-    @cached_property
-    def failed(self) -> int:
-        """The number of failed runs."""
-        results = (self.results.get(run.key) for run in self.planned_runs)
-        return sum(result is not None and result["error"] is not None for result in results)
-
-    @cached_property
-    def errors(self) -> tuple[str, ...]:
-        """The distinct errors of failed runs."""
-        results = (self.results.get(run.key) for run in self.planned_runs)
-        errors = (
-            result["error"]
-            for result in results
-            if result is not None and result["error"] is not None
-        )
-        return tuple(dict.fromkeys(map(str, errors)))
-
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes on the study as a whole."""
@@ -141,11 +110,6 @@ class Study:
             return False
         same = self._compared_runs.group_by("configuration").agg(pl.col(self.kpis).n_unique())
         return bool((same.select(pl.max_horizontal(self.kpis)).to_series() == 1).all())
-
-    @property
-    def complete(self) -> bool:
-        """Whether all runs have ended."""
-        return self.done == self.planned
 
     @property
     def repeated(self) -> int:

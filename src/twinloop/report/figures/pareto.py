@@ -35,6 +35,23 @@ _MIN_LABEL_DISTANCE: Final = (0.35, 0.06)
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 
 
+def choose_two_objectives(
+    study: Study, objectives: Sequence[str | Objective]
+) -> tuple[Objective, Objective]:
+    """Return the given objectives, or those of the study; an error if there are not two."""
+    from twinloop.exploration.ranking.objectives import Objective
+
+    chosen = [Objective.of(each) for each in objectives or study.objectives]
+    if len(chosen) != 2:
+        raise InputError(
+            f"{len(chosen)} objectives cannot be drawn",
+            kind="wrong-count",
+            field="objectives",
+            remedy="give two objectives",
+        )
+    return chosen[0], chosen[1]
+
+
 def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     """Plot a point per configuration over two objectives, and the Pareto front.
 
@@ -50,17 +67,7 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     >>> [(points.name, list(points.x)) for points in figure.data if points.name == "easy"]
     [('easy', [50.0])]
     """
-    from twinloop.exploration.ranking.objectives import Objective
-
-    chosen = [Objective.of(each) for each in objectives or study.objectives]
-    if len(chosen) != 2:
-        raise InputError(
-            f"{len(chosen)} objectives cannot be drawn",
-            kind="wrong-count",
-            field="objectives",
-            remedy="give two objectives",
-        )
-    one, other = chosen
+    one, other = choose_two_objectives(study, objectives)
     best = _scale_table(study.pareto(one, other), study)
     table = _add_intervals(study.configurations, study, (one.kpi, other.kpi))
     table = _scale_table(table, study).drop_nulls([one.kpi, other.kpi])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.description.errors import InputError
 from twinloop.exploration.study.intervals import PREDICTION_LEVEL
 from twinloop.report.figures import colours
-from twinloop.report.figures.pareto import label_configuration
+from twinloop.report.figures.pareto import choose_two_objectives, label_configuration
 from twinloop.report.figures.svg import INK, draw_line, draw_text
 from twinloop.report.kpi_text import format_kpi, get_unit, name_kpi, scale_value
 from twinloop.report.quantity_text import format_duration, format_number
@@ -50,16 +50,7 @@ def render_study_svg(study: Study, *objectives: str | Objective) -> str:
     >>> render_study_svg(study, "makespan_s", "wait_mean_s").count('class="configuration"')
     2
     """
-    from twinloop.exploration.ranking.objectives import Objective
-
-    chosen = [Objective.of(each) for each in objectives or study.objectives]
-    if len(chosen) != 2:
-        raise InputError(
-            f"{len(chosen)} objectives cannot be drawn",
-            kind="wrong-count",
-            field="objectives",
-            remedy="give two objectives",
-        )
+    chosen = choose_two_objectives(study, objectives)
     points = _list_points(study, chosen)
     if not points:
         raise InputError(
