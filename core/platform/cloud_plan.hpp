@@ -81,7 +81,7 @@ struct CloudPlan {
     bool suspends_locally = false;  // in the store of the host instead
     MessagePlan messages;
     BillingPlan billing;
-    std::uint64_t seed = 0;           // of random boots and refusals
+    std::uint64_t seed = 0;  // of random boots and refusals
     // Recorded boots (s), in place of those of the images, see `Rental::boot_record`.
     std::vector<double> boot_times;
     double typical_boot = std::numeric_limits<double>::quiet_NaN();  // of instances beyond these

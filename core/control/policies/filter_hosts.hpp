@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "kernel/draw.hpp"
 #include "control/policies/filter_rules.hpp"
 #include "control/policies/host_index.hpp"
 #include "control/policies/options.hpp"
 #include "control/scheduler_state.hpp"
+#include "kernel/draw.hpp"
 
 namespace twinloop {
 

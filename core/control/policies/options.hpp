@@ -83,8 +83,8 @@ struct BrokerOptions {
     double retry = 60.0;            // after a refusal (s)
     double deadline = never;        // of all tasks
     double budget = never;
-    bool published = false;   // the rules of SimSchlouder instead of those of its article
-    bool validation = false;  // imitates faults of Schlouder
+    bool published = false;           // the rules of SimSchlouder instead of those of its article
+    bool validation = false;          // imitates faults of Schlouder
     bool boots_as_predicted = false;  // in place of the boot of the image
     // Of the recorded boots: dates of the requests, lags, and dates that only the imitation of
     // faults uses (s).
