@@ -215,7 +215,7 @@ void Broker::assign_waiting(SchedulerState& scheduler) {
     const auto known = static_cast<std::ptrdiff_t>(waiting_.size());
     waiting_.insert(waiting_.end(), arrived_.begin(), arrived_.end());
     arrived_.clear();
-    std::inplace_merge(waiting_.begin(), waiting_.begin() + known, waiting_.end(), is_first);
+    std::ranges::inplace_merge(waiting_, waiting_.begin() + known, is_first);
     std::vector<TaskId> left;
     for (const TaskId task : std::exchange(waiting_, {})) {
         if (scheduler.phase(task) != Phase::waiting) continue;

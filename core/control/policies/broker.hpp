@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "control/order_checks.hpp"
@@ -52,7 +53,7 @@ struct BrokerNode {
 
 class Broker : public Controller {
   public:
-    explicit Broker(const BrokerOptions& options) : options_(options) {}
+    explicit Broker(BrokerOptions options) : options_(std::move(options)) {}
 
     [[nodiscard]] std::unique_ptr<Controller> clone() const override {
         return std::make_unique<Broker>(*this);
