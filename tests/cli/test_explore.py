@@ -13,6 +13,7 @@ import pytest
 
 import twinloop as tl
 from tests.cli.json_page import list_keys
+from tests.cli.on_terminal import run_on_terminal
 from tests.cli.test_commands import answer, run
 
 #: Time limit (s), long enough for a busy machine.
@@ -109,6 +110,15 @@ class Gate(Policy):
             free[machine] -= 1
             yield Place(task, machine)
 """
+
+
+def test_a_terminal_shows_the_progress_and_the_result(files: Path) -> None:
+    words = ("explore", "scenario.yaml", "factors.yaml", "-o", "study", "--on", "serial")
+    status, shown = run_on_terminal(*words, folder=files)
+    assert status == 0, shown
+    assert "exploring" in shown
+    assert "6 of 6 runs" in shown
+    assert "6 configurations of policy, platform" in shown
 
 
 @pytest.mark.real

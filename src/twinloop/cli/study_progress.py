@@ -20,16 +20,18 @@ def show_study_progress() -> Iterator[Callable[[Any], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} runs{task.fields[failed]}"),
+        TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("exploring", total=None, failed="")
+        # The number of runs is not known before the first one.
+        task = bar.add_task("exploring", total=None, state="")
 
         def update(state: Any) -> None:
             failed = f", {state.failed:,} failed" if state.failed else ""
-            bar.update(task, completed=state.done, total=state.total, failed=failed)
+            text = f"{state.done:,} of {state.total:,} runs{failed}"
+            bar.update(task, completed=state.done, total=state.total, state=text)
 
         yield update
 
