@@ -14,7 +14,12 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from twinloop.calibration import ClientModels, fit_client_models, fit_prediction_errors
+from twinloop.calibration import (
+    ClientModels,
+    check_client_records,
+    fit_client_models,
+    fit_prediction_errors,
+)
 from twinloop.calibration.boot_fitting import collect_boots, count_booting, fit_line
 from twinloop.scenario import scenario_of_run
 from twinloop.trace import read
@@ -269,6 +274,56 @@ def test_without_boots_there_is_no_fit() -> None:
         fit_client_models([make_run([])])
     assert fit_prediction_errors([make_run([])]) is None
     assert fit_client_models([make_run([(0, 50)])]).prediction_errors is None
+
+
+WRONG = [-5.0, float("nan"), float("inf")]
+
+
+@pytest.mark.parametrize("value", WRONG)
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda x: make_run([(0, 50), (0, x)]), "boot 2 of 2: boot_time must be a finite number"),
+        (lambda x: make_run([(0, 50)], times=[(9, 9), (9, x)]), "task t1: run_time must be"),
+        (lambda x: make_run([(0, 50)], times=[(x, 9)]), "task t0: requested_time must be"),
+        (lambda x: make_measured_run(x), "task t0: wall_time must be"),
+        (lambda x: make_rented_run(x), "instance a: boot_time must be"),
+    ],
+)
+def test_times_that_cannot_be_are_an_error(run: Any, message: str, value: float) -> None:
+    with pytest.raises(tl.InputError, match=message) as caught:
+        fit_client_models([make_run([(0, 50)]), run(value)])
+    assert "leave the execution out" in str(caught.value)
+
+
+def make_measured_run(wall_time: float) -> tl.Trace:
+    run = make_run([(0, 50)], times=[(9, 9)])
+    times = pl.DataFrame({"task": ["t0"], "wall_time": [wall_time]})
+    return tl.Trace(tasks=run.tasks, boots=run.boots, task_times=times)
+
+
+def make_rented_run(boot_time: float) -> tl.Trace:
+    instances = {"instance": ["a"], "requested": [7.0], "ready": [7.0 + boot_time]}
+    return tl.Trace(instances=pl.DataFrame(instances))
+
+
+def test_the_error_of_a_time_names_the_file_and_the_line(tmp_path: Path) -> None:
+    log = tmp_path / "a.tasks"
+    log.write_text("[boots]\n48 10 1\n[tasks]\na 10 60 ~ 5\nb 10 60 ~ -60\n")
+    with pytest.raises(tl.InputError, match=r"a\.tasks:5: task b: wall_time must be") as caught:
+        check_client_records(read(log), log)
+    assert caught.value.file == str(log)
+    assert f"`twinloop check {log}` lists" in str(caught.value)
+    with pytest.raises(tl.InputError, match=r"a\.tasks:5: task b"):
+        check_client_records(read(read(log).save(tmp_path / "saved")))
+    with pytest.raises(tl.InputError, match="saved: task b: wall_time"):
+        check_client_records(read(tmp_path / "saved"), tmp_path / "saved")
+
+
+def test_dates_before_the_start_and_times_of_zero_are_no_error() -> None:
+    check_client_records(make_run([(-5, 0)], times=[(9, 0), (0, 9)]))
+    with pytest.raises(tl.InputError, match="boot 1 of 1: provisioned must be a finite number"):
+        check_client_records(make_run([(float("nan"), 50)]))
 
 
 # --- use of the models ----------------------------------------------------------------------------

@@ -104,6 +104,7 @@ def test_json_output_is_one_object_with_the_documented_keys(files: Path) -> None
         (("runs", "-o", "fit", "--seed", "1"), "--seed applies to other calibrations"),
         (("runs", "-o", "fit", "--dry-run"), "--dry-run applies to other calibrations"),
         (("runs", "-o", "fit", "--scenario", "plain.yaml"), "plain.yaml: platform.clouds: has no"),
+        (("negative.tasks", "-o", "fit"), "negative.tasks:2: boot 1 of 2: boot_time must be"),
         (("tasks-only.tasks", "-o", "fit"), "no execution recorded a boot"),
     ],
 )
@@ -113,6 +114,7 @@ def test_errors(
     monkeypatch.chdir(files)
     Path("empty").mkdir()
     Path("broken.tasks").write_text("[boots]\nsoon\n[tasks]\n")
+    Path("negative.tasks").write_text("[boots]\n-50 1\n50 1\n[tasks]\na 5 70 ~ 60 50\n")
     Path("tasks-only.tasks").write_text("[tasks]\na 5 70 ~ 60 50\n")
     Path("plain.yaml").write_text("platform: 2x4\nworkload: log.swf\npolicy: easy\n")
     done = run("calibrate", "--client", *words, ends_with=2)

@@ -13,6 +13,7 @@ from .parameters.kinds import (
     OrdinalParameter,
 )
 from .parameters.space import Space
+from .record_checks import check_client_records
 from .run import calibrate
 from .search.minimisation import History, SearchBudget
 from .search.objective import TwinObjective
@@ -39,6 +40,7 @@ __all__ = [
     "TwinObjective",
     "calibrate",
     "calibrate_black_box",
+    "check_client_records",
     "fit_client_models",
     "fit_prediction_errors",
     "hold_out",

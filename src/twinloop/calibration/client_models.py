@@ -17,6 +17,7 @@ import pydantic
 from twinloop import __version__
 from twinloop.calibration.boot_fitting import collect_boots, fit_boots
 from twinloop.calibration.prediction_error_fitting import fit_errors
+from twinloop.calibration.record_checks import check_client_records
 from twinloop.description.errors import InputError
 from twinloop.description.files import require_input, write_atomically
 from twinloop.description.saved_json import StoredJson, read_stored_json
@@ -226,6 +227,8 @@ def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -
     ended its first unit of billing was queued: it belongs to a shortage, in which the other
     instances are the free hosts.
 
+    A boot or a time of a task that is negative or not finite is an error.
+
     Args:
         traces: Recorded executions, with the table `boots` or `instances`.
         unit: The unit of billing after which instances can end (s); None: no boot was queued.
@@ -239,6 +242,8 @@ def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -
     >>> models.boot.delay, models.boot.per_booting, models.prediction_errors.factor
     (10.0, 2.0, 1.2)
     """
+    for trace in traces:
+        check_client_records(trace)
     records = collect_boots(traces)
     if not records.has_booted.any():
         raise InputError(

@@ -38,7 +38,7 @@ def fit_client(
     json: bool,
 ) -> None:
     """Fit models to executions, write them into a folder, and print a summary."""
-    from twinloop.calibration import fit_client_models
+    from twinloop.calibration import check_client_records, fit_client_models
 
     _refuse_other_options(context)
     if output is None:
@@ -50,6 +50,8 @@ def fit_client(
     _refuse_existing(output, [*paths, *([] if scenario is None else [scenario])])
     base = None if scenario is None else _load_scenario(scenario)
     traces = [read_trace(path, None, strict) for path in paths]
+    for path, trace in zip(paths, traces, strict=True):
+        check_client_records(trace, path)
     with show_status("fitting"):
         models = fit_client_models(traces, unit=seconds)
     fitted = None if base is None else models.apply(base)

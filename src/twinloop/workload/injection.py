@@ -250,12 +250,15 @@ def _select_boots(
         values = boots[column]
         if values.null_count() == boots.height:
             raise _describe_missing(key, f"its table boots has no {column}")
-        is_wrong = values.is_finite().not_()
-        if key not in _REPAIRED_BOOTS:
-            is_wrong |= values < 0
-        rows = is_wrong.fill_null(value=False).arg_true()
-        if rows.len():
-            raise _describe_wrong_boot(boots, int(rows[0]), key, file)
+        checked = "" if file is None else f"`twinloop check {file}` lists all such values; "
+        check_numbers(
+            boots,
+            column,
+            what="boot",
+            may_be_negative=key in _REPAIRED_BOOTS,
+            remedy=f"{checked}correct it, or remove '{key}' from the injected keys",
+            file=file,
+        )
     repaired = [
         note("repaired", what, count=int((boots[wanted[key]] < 0).sum()))
         for key, what in _REPAIRED_BOOTS.items()
@@ -265,21 +268,39 @@ def _select_boots(
     return boots.with_columns(limits).select(wanted.values()), repaired
 
 
-def _describe_wrong_boot(boots: pl.DataFrame, row: int, key: str, file: str | None) -> InputError:
-    """Describe a value of a boot that cannot be injected."""
-    column, line = BOOT_COLUMNS[key], None
-    # The boots of a trace folder have the lines of another file.
-    if file is not None and "line" in boots.columns and not Path(file).is_dir():
-        line = boots["line"][row]
-    expected = "a finite number" if key in _REPAIRED_BOOTS else "a finite number from 0 on"
-    checked = "" if file is None else f"`twinloop check {file}` lists all such values; "
-    return InputError(
-        f"boot {row + 1} of {boots.height}: {column} must be {expected}, "
-        f"not {boots[column][row]:g}",
+def check_numbers(
+    rows: pl.DataFrame,
+    column: str,
+    *,
+    what: str,
+    remedy: str,
+    may_be_negative: bool = False,
+    file: str | None = None,
+) -> None:
+    """Raise an error at the first number of a column that is not finite, or negative.
+
+    Rows have the name of a column `name`, or a number. Their lines are those of the file, unless
+    this is a folder.
+    """
+    values, line = rows[column], None
+    is_wrong = values.is_finite().not_()
+    if not may_be_negative:
+        is_wrong |= values < 0
+    wrong = is_wrong.fill_null(value=False).arg_true()
+    if not wrong.len():
+        return
+    row = int(wrong[0])
+    name = rows["name"][row] if "name" in rows.columns else f"{row + 1} of {rows.height}"
+    # The rows of a trace folder have the lines of another file.
+    if file is not None and "line" in rows.columns and not Path(file).is_dir():
+        line = rows["line"][row]
+    expected = "a finite number" if may_be_negative else "a finite number from 0 on"
+    raise InputError(
+        f"{what} {name}: {column} must be {expected}, not {values[row]:g}",
         kind="out-of-range",
         file=file,
         line=line,
-        remedy=f"{checked}correct it, or remove '{key}' from the injected keys",
+        remedy=remedy,
     )
 
 
