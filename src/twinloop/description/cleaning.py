@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +16,8 @@ CleaningKind = Literal[
 
 #: Largest number of examples in a note.
 EXAMPLES: Final = 3
+#: The kinds of notes on rows that are missing or differ from their source.
+CHANGED: Final = ("skipped", "removed", "repaired")
 
 
 class Cleaning(BaseModel):
@@ -42,3 +45,18 @@ class Cleaning(BaseModel):
         shown = (*self.examples, "...") if is_shortened else self.examples
         examples = f" ({', '.join(shown)})" if shown else ""
         return escape_name(f"{self.kind} {self.count:,}: {self.what}{examples}")
+
+
+def count_changed_rows(notes: Iterable[Cleaning]) -> dict[str, int]:
+    """Count the rows that are missing or differ from their source, by the action.
+
+    >>> dropped = Cleaning(kind="skipped", what="lines with too few fields", count=2)
+    >>> count_changed_rows([dropped, Cleaning(kind="assumed", what="times are in s", count=1)])
+    {'skipped: lines with too few fields': 2}
+    """
+    counts: dict[str, int] = {}
+    for each in notes:
+        if each.kind in CHANGED and each.count:
+            action = f"{each.kind}: {each.what}"
+            counts[action] = counts.get(action, 0) + each.count
+    return counts

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.engine import workload_columns
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -67,6 +68,12 @@ class LoadedWorkload:
         missing = self._scenario.workload.missing
         reference = trace.manifest.reference_mhz or self._reference
         return Workload.from_trace(trace, missing=missing, reference_mhz=reference)
+
+    @property
+    def cleaned(self) -> tuple[Cleaning, ...]:
+        """Notes on the data cleaning, by the reader of the workload and by its conversion."""
+        read = () if self.trace is None else self.trace.manifest.cleaned
+        return (*read, *self.workload.cleaned)
 
     def is_valid_for(self, scenario: Scenario) -> bool:
         """Whether another scenario has the same workload."""

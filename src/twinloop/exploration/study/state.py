@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -50,6 +50,15 @@ class StudyState:
         results = (self.results.get(run.key) for run in self.planned_runs)
         errors = (None if result is None else result["error"] for result in results)
         return [str(error) for error in errors if error is not None]
+
+    def _list_cleaning(self) -> Iterator[tuple[int, str, int]]:
+        """List the data cleaning of the runs: the index of the run, what was done, and the count.
+
+        Identical runs are listed one by one, although they are simulated once.
+        """
+        for index, run in enumerate(self.planned_runs):
+            for what, count in (self.results.get(run.key, {}).get("cleaned") or {}).items():
+                yield index, what, count
 
     @property
     def complete(self) -> bool:

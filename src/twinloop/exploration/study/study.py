@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -66,7 +66,7 @@ class Study(StudyState):
     planned_configurations: tuple[Configuration, ...]
     planned_runs: tuple[StudyRun, ...]
     #: The result of each run that has ended, by its key: `kpis`, `seconds`, `error`, `draws`,
-    #: `notes`.
+    #: `notes`, `cleaned`.
     results: Mapping[str, Mapping[str, Any]] = field(compare=False)
     #: The runs of the unchanged scenario, one for each seed.
     planned_baseline: tuple[StudyRun, ...] = ()
@@ -101,7 +101,20 @@ class Study(StudyState):
         done = [self.results[run.key] for run in self.planned_runs if run.key in self.results]
         counts = Counter(note for result in done for note in result.get("notes") or ())
         notes += [f"{note} ({times:,} of {len(done):,} runs)" for note, times in counts.items()]
-        return tuple(notes)
+        return (*notes, *self._describe_cleaning())
+
+    def _describe_cleaning(self) -> Iterator[str]:
+        """Describe the rows of the workload that are missing or were changed, by what was done."""
+        found: dict[str, list[int]] = {}
+        for _, what, count in self._list_cleaning():
+            found.setdefault(what, []).append(count)
+        for what, counts in found.items():
+            low, high = min(counts), max(counts)
+            number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+            runs = (
+                "each run" if len(counts) == self.done else f"{len(counts):,} of {self.done:,} runs"
+            )
+            yield f"{what}: {number} in {runs}"
 
     @property
     def _has_equal_seeds(self) -> bool:
