@@ -11,6 +11,7 @@ from twinloop.engine import simulate
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.workload import INJECTION_KEYS, PRESETS, Workload, inject, resolve_injection
+from twinloop.workload.stored_workload import workload_from_stored
 
 TASKS = {
     "id": ["a", "b"],
@@ -228,3 +229,15 @@ def test_the_error_of_a_boot_names_the_file_and_the_line(tmp_path: Path) -> None
             simulate(Scenario(platform=platform, policy="asap", workload=workload))
         assert str(caught.value).startswith(f"{log}:3: boot 2")
         assert f"twinloop check {log}" in str(caught.value)
+
+
+def test_tasks_that_cannot_be_run_are_counted_as_in_a_replay() -> None:
+    run = make_run(tasks={**TASKS, "requested_time": [60.0, -5.0], "run_time": [52.0, None]})
+    replayed, predicted = Workload.from_trace(run), inject(run, "predictions")
+    for workload in (replayed, predicted):
+        assert workload.skipped == 1
+        assert workload_from_stored(workload.to_stored()).skipped == 1
+    (note,) = [each for each in predicted.cleaned if each.kind == "skipped"]
+    assert str(note) == "skipped 1: tasks that cannot be run: no run time (b)"
+    simulated = simulate(make_scenario(run, "predictions"))
+    assert simulated.manifest.facts["run"]["skipped"] == 1

@@ -404,7 +404,6 @@ def _build_power_table(
 
 
 def _collect_facts(compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks) -> dict[str, Any]:
-    records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
     figures = run.kpis()
     added = {
         compiled.scenario.source.title: run.added_by_source,
@@ -421,7 +420,7 @@ def _collect_facts(compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks)
         "cores": compiled.machines.platform.total_cores,
         "machines": compiled.machines.host_nodes.height,
         "events": run.events,
-        "skipped": records - len(compiled.arrays),
+        "skipped": compiled.workload.skipped,
         "end_s": run.now,
         "makespan_s": figures["makespan_s"],
         "energy_j": float(run.energy()[compiled.machines.hosts].sum())

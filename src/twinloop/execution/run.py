@@ -196,7 +196,7 @@ def execute(
                 "policy": compiled.policy.name,
                 "cores": compiled.machines.platform.total_cores,
                 "machines": compiled.machines.nodes.height,
-                "skipped": _count_skipped(compiled),
+                "skipped": compiled.workload.skipped,
             },
         }
         plan = _make_plan(compiled, machine, facts, period).with_manifest(cleaned=[assumption])
@@ -296,12 +296,6 @@ def _make_limits(task_limit: float | None, grace: float) -> TaskLimits:
 def _make_specs(compiled: CompiledScenario) -> list[NodeSpec]:
     nodes = compiled.machines.nodes
     return [NodeSpec(*row) for row in nodes.select("node", "cores", "memory").iter_rows()]
-
-
-def _count_skipped(compiled: CompiledScenario) -> int:
-    if compiled.trace is None:
-        return 0
-    return compiled.trace.tasks.height - len(compiled.arrays)
 
 
 def _print_to_stderr(text: str) -> None:

@@ -171,6 +171,7 @@ def with_measured_run_times(
         epoch_ms=workload.epoch_ms,
         cleaned=workload.cleaned,
         injected=("run times",),
+        skipped=workload.skipped,
     )
 
 

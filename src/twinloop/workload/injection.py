@@ -174,6 +174,7 @@ def inject(
         epoch_ms=workload.epoch_ms,
         cleaned=tuple(each for each in cleaned if each.count),
         injected=keys,
+        skipped=workload.skipped,
     )
 
 

@@ -75,6 +75,7 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
             n for n in (*notes, estimates, *more, _note_incomplete(trace, tasks)) if n.count
         ),
         injected=tuple(name for name, used in quantities.items() if used and measured),
+        skipped=trace.tasks.height - tasks.height,
     )
 
 

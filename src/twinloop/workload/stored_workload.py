@@ -20,6 +20,7 @@ class _Facts(pydantic.BaseModel):
     epoch_ms: int | None = None
     cleaned: tuple[Cleaning, ...] = ()
     injected: tuple[str, ...] = ()
+    skipped: int = 0
 
 
 def to_stored(workload: Workload) -> StoredWorkload:
@@ -36,6 +37,7 @@ def to_stored(workload: Workload) -> StoredWorkload:
         epoch_ms=workload.epoch_ms,
         cleaned=workload.cleaned,
         injected=workload.injected,
+        skipped=workload.skipped,
     )
     return StoredWorkload("Workload", facts.model_dump(mode="json"), tables)
 
@@ -70,6 +72,7 @@ def workload_from_stored(stored: StoredWorkload) -> Workload:
         epoch_ms=facts.epoch_ms,
         cleaned=facts.cleaned,
         injected=facts.injected,
+        skipped=facts.skipped,
     )
 
 

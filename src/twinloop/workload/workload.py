@@ -54,6 +54,7 @@ class Workload:
         "epoch_ms",
         "injected",
         "reference_mhz",
+        "skipped",
     )
 
     def __init__(
@@ -68,6 +69,7 @@ class Workload:
         epoch_ms: int | None = None,
         cleaned: tuple[Cleaning, ...] = (),
         injected: tuple[str, ...] = (),
+        skipped: int = 0,
     ) -> None:
         tasks = columns.conform("tasks", tasks)
         if not isinstance(fragments, Fragments):
@@ -92,6 +94,8 @@ class Workload:
         self.cleaned = cleaned
         #: The quantities that come from a recorded run, and are replayed rather than predicted.
         self.injected = injected
+        #: The number of tasks of that Trace that are left out because they cannot be run.
+        self.skipped = skipped
 
     @classmethod
     def from_trace(
@@ -250,6 +254,7 @@ class Workload:
             epoch_ms=self.epoch_ms,
             cleaned=self.cleaned,
             injected=self.injected,
+            skipped=self.skipped,
         )
 
     def __len__(self) -> int:
