@@ -276,6 +276,33 @@ def test_without_boots_there_is_no_fit() -> None:
     assert fit_client_models([make_run([(0, 50)])]).prediction_errors is None
 
 
+def test_executions_on_clusters_are_left_out() -> None:
+    cloud = [make_run([(0, 50)], times=[(10, 10)]), make_run([(0, 50)], times=[(20, 20)])]
+    cluster = make_run([], times=[(10, 1), (10, -1)])
+    models = fit_client_models([*cloud, cluster, cluster])
+    alone = fit_client_models(cloud)
+    assert models.to_parts() == alone.to_parts()
+    assert (models.fitted_to.executions, models.fitted_to.executions_left_out) == (2, 2)
+    assert "2 executions without boots" in str(models)
+    assert "left out" not in str(alone)
+
+
+def test_tasks_without_both_times_are_counted() -> None:
+    run = make_run([(0, 50)], times=[(10, 12), (0, 7), (10, 0)])
+    unpredicted = run.tasks.with_columns(requested_time=pl.lit(None, dtype=pl.Float64))
+    other = tl.Trace(tasks=unpredicted, boots=run.boots)
+    models = fit_client_models([run, other])
+    assert (models.fitted_to.tasks, models.fitted_to.tasks_left_out) == (1, 5)
+    assert "5 tasks without a predicted and a measured time" in str(models)
+    assert fit_client_models([other]).fitted_to.tasks_left_out == 3
+
+
+def test_the_differences_of_one_execution_are_unknown() -> None:
+    run = make_run([(0, 50)], times=[(10, 12), (20, 7)])
+    assert "unknown (one execution) between executions" in str(fit_client_models([run]))
+    assert "unknown" not in str(fit_client_models([run, run]))
+
+
 WRONG = [-5.0, float("nan"), float("inf")]
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import twinloop as tl
@@ -53,6 +54,22 @@ def test_folders_patterns_files_and_traces_are_fitted_together(
     refused = run(*words, ends_with=2)
     assert "out/fit: exists already (name a folder that does not exist)" in refused.stderr
     assert {path.name: path.read_bytes() for path in Path("out/fit").iterdir()} == before
+
+
+def test_executions_that_are_left_out_are_named(files: Path) -> None:
+    tasks = pl.DataFrame({"id": ["a"], "requested_time": [10.0], "run_time": [-1.0]})
+    tl.Trace(tasks=tasks).save(files / "runs" / "cluster")
+    words = ("calibrate", "--client", files / "runs", "-o", files / "fit", "--json")
+    document = json.loads(run(*words).stdout)
+    assert document["fitted_to"]["executions"] == 4
+    assert document["notes"] == [
+        f"left out, without boots and requests of instances: {files / 'runs' / 'cluster'}"
+    ]
+
+
+def test_a_fit_to_one_execution_has_a_note(files: Path) -> None:
+    words = ("calibrate", "--client", files / "more", "-o", files / "fit")
+    assert "intervals of simulations with these models are too narrow" in run(*words).stdout
 
 
 def test_the_scenario_gets_the_models(files: Path) -> None:

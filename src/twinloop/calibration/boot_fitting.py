@@ -85,6 +85,17 @@ class BootFit:
     refused: int
 
 
+def has_instances(trace: Trace) -> bool:
+    """Whether an execution recorded boots or requests of instances.
+
+    >>> has_instances(Trace(instances=pl.DataFrame({"instance": ["a"], "requested": [0.0]})))
+    True
+    >>> has_instances(Trace(tasks=pl.DataFrame({"id": ["a"]})))
+    False
+    """
+    return bool(trace.boots.height or trace.instances["requested"].count())
+
+
 def collect_boots(traces: Sequence[Trace]) -> BootRecords:
     """Collect the boots of executions.
 

@@ -68,8 +68,20 @@ def _list_rows(models: ClientModels) -> Iterator[tuple[str, str]]:
         "unknown: no task has a predicted and a measured time"
         if errors is None
         else f"predicted time x {errors.factor:.4g} (median), standard deviation of the logarithm "
-        f"{errors.spread:.3g} between tasks, {errors.run_spread:.3g} between executions",
+        f"{errors.spread:.3g} between tasks, {_describe_run_spread(models)} between executions",
     )
+    if fitted.executions_left_out:
+        count = format_count(fitted.executions_left_out, "execution")
+        yield "left out", f"{count} without boots and requests of instances"
+    if fitted.tasks_left_out:
+        count = format_count(fitted.tasks_left_out, "task")
+        yield "left out", f"{count} without a predicted and a measured time, or with a time of 0"
+
+
+def _describe_run_spread(models: ClientModels) -> str:
+    errors, count = models.prediction_errors, models.fitted_to.executions_with_tasks
+    assert errors is not None
+    return "unknown (one execution)" if count == 1 else f"{errors.run_spread:.3g}"
 
 
 def _describe_line(models: ClientModels) -> str:

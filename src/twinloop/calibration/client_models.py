@@ -15,7 +15,7 @@ from typing import Any, Final
 import pydantic
 
 from twinloop import __version__
-from twinloop.calibration.boot_fitting import collect_boots, fit_boots
+from twinloop.calibration.boot_fitting import collect_boots, fit_boots, has_instances
 from twinloop.calibration.prediction_error_fitting import fit_errors
 from twinloop.calibration.record_checks import check_client_records
 from twinloop.description.errors import InputError
@@ -53,6 +53,10 @@ class FittedTo:
     #: Tasks with a predicted and a measured time, and the executions that have some.
     tasks: int = 0
     executions_with_tasks: int = 0
+    #: Executions without boots and requests of instances, such as those on a cluster, and tasks of
+    #: the others without both times, or with a time of 0.
+    executions_left_out: int = 0
+    tasks_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -227,7 +231,9 @@ def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -
     ended its first unit of billing was queued: it belongs to a shortage, in which the other
     instances are the free hosts.
 
-    A boot or a time of a task that is negative or not finite is an error.
+    An execution without boots and without requests of instances, such as one on a cluster, is left
+    out: its tasks do not run on the instances of the client. In the others a boot or a time of a
+    task that is negative or not finite is an error.
 
     Args:
         traces: Recorded executions, with the table `boots` or `instances`.
@@ -242,31 +248,35 @@ def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -
     >>> models.boot.delay, models.boot.per_booting, models.prediction_errors.factor
     (10.0, 2.0, 1.2)
     """
-    for trace in traces:
+    fitted = [trace for trace in traces if has_instances(trace)]
+    for trace in fitted:
         check_client_records(trace)
-    records = collect_boots(traces)
+    records = collect_boots(fitted)
     if not records.has_booted.any():
         raise InputError(
             "no execution recorded a boot",
             kind="missing-field",
             remedy="name executions with a table `boots` or `instances`",
         )
-    found = fit_boots(records, len(traces), unit)
-    errors = fit_errors(traces)
+    found = fit_boots(records, len(fitted), unit)
+    errors = fit_errors(fitted)
+    tasks = 0 if errors is None else errors.tasks
     return ClientModels(
         boot=found.boot,
         shortage=found.shortage,
         prediction_errors=None if errors is None else errors.errors,
         fitted_to=FittedTo(
-            executions=len(traces),
+            executions=len(fitted),
             boots=found.boots,
             slow=found.slow,
             queued=found.queued,
             most_booting=found.most_booting,
             failed=found.failed,
             refused=found.refused,
-            tasks=0 if errors is None else errors.tasks,
+            tasks=tasks,
             executions_with_tasks=0 if errors is None else errors.executions,
+            executions_left_out=len(traces) - len(fitted),
+            tasks_left_out=sum(trace.tasks.height for trace in fitted) - tasks,
         ),
     )
 

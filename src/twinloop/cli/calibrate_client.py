@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _APPLICABLE = frozenset({"real", "output", "client", "unit", "scenario", "strict", "json"})
 #: The file with the models in a scenario.
 _SCENARIO = "scenario.yaml"
+#: Executions that a note lists.
+_MAX_LISTED = 20
 
 
 def fit_client(
@@ -39,6 +41,7 @@ def fit_client(
 ) -> None:
     """Fit models to executions, write them into a folder, and print a summary."""
     from twinloop.calibration import check_client_records, fit_client_models
+    from twinloop.calibration.boot_fitting import has_instances
 
     _refuse_other_options(context)
     if output is None:
@@ -50,8 +53,12 @@ def fit_client(
     _refuse_existing(output, [*paths, *([] if scenario is None else [scenario])])
     base = None if scenario is None else _load_scenario(scenario)
     traces = [read_trace(path, None, strict) for path in paths]
+    left_out = []
     for path, trace in zip(paths, traces, strict=True):
-        check_client_records(trace, path)
+        if has_instances(trace):
+            check_client_records(trace, path)
+        else:
+            left_out.append(path)
     with show_status("fitting"):
         models = fit_client_models(traces, unit=seconds)
     fitted = None if base is None else models.apply(base)
@@ -59,7 +66,7 @@ def fit_client(
         if fitted is not None:
             fitted.save(output / _SCENARIO)
         models.save(output)
-    notes = _list_notes(models, base)
+    notes = [*_list_fit_notes(models, left_out), *_list_scenario_notes(models, base)]
     err.print(escape(f"wrote {output}"), soft_wrap=True)
     if json:
         print_json(
@@ -153,7 +160,22 @@ def _remove_unfinished(output: Path) -> Iterator[None]:
         raise
 
 
-def _list_notes(models: ClientModels, base: Scenario | None) -> list[str]:
+def _list_fit_notes(models: ClientModels, left_out: Sequence[Path]) -> list[str]:
+    """List what the fit leaves out, and what it cannot know."""
+    notes = []
+    if left_out:
+        names = ", ".join(map(str, left_out[:_MAX_LISTED]))
+        more = f" and {len(left_out) - _MAX_LISTED:,} more" if len(left_out) > _MAX_LISTED else ""
+        notes.append(f"left out, without boots and requests of instances: {names}{more}")
+    if models.fitted_to.executions_with_tasks == 1:
+        notes.append(
+            "one execution does not show how errors of predictions differ between executions: "
+            "intervals of simulations with these models are too narrow"
+        )
+    return notes
+
+
+def _list_scenario_notes(models: ClientModels, base: Scenario | None) -> list[str]:
     """List what the models leave out, or replace, in the scenario."""
     from twinloop.calibration.client_models import predicts_run_times
 
