@@ -89,6 +89,18 @@ def test_the_scenario_gets_the_models(files: Path) -> None:
     assert tl.load(files / "other" / "scenario.yaml").workload.prediction_errors is None
 
 
+def test_delays_that_boots_contain_have_a_note(files: Path) -> None:
+    text = (files / "cloud.yaml").read_text()
+    words = ("calibrate", "--client", files / "runs", "--scenario", files / "slow.yaml", "-o")
+    (files / "slow.yaml").write_text(text)
+    assert "twice" not in run(*words, files / "first").stdout
+    text = text.replace("name: b}]", "name: b, size: 1 GB}], decision_delay: 3s")
+    text = text.replace("  clouds:", "  stores: [{name: disk, capacity: 1 TB}]\n  clouds:")
+    (files / "slow.yaml").write_text(text)
+    shown = run(*words, files / "second").stdout
+    assert "platform.clouds[0].decision_delay, platform.clouds[0].images[1].size" in shown
+
+
 def test_json_output_is_one_object_with_the_documented_keys(files: Path) -> None:
     words = ("calibrate", "--client", files / "runs", "-o", files / "fit", "--unit", "30min")
     document = json.loads(run(*words, "--json").stdout)

@@ -192,4 +192,23 @@ def _list_scenario_notes(models: ClientModels, base: Scenario | None) -> list[st
     options: dict[str, Any] = base.policy.options
     if options.get("boot") is not None:
         notes.append("the broker predicts boots as before: policy.options.boot is unchanged")
+    repeated = _list_repeated_delays(base)
+    if repeated:
+        notes.append(
+            "recorded boots contain the decision of the provider and the copy of the image: remove "
+            f"{', '.join(repeated)}, or simulations count them twice"
+        )
     return notes
+
+
+def _list_repeated_delays(base: Scenario) -> list[str]:
+    """List the fields of delays that fitted boots contain."""
+    fields = []
+    for number, cloud in enumerate(base.platform.clouds):
+        place = f"platform.clouds[{number}]"
+        if cloud.decision_delay:
+            fields.append(f"{place}.decision_delay")
+        for index, image in enumerate(cloud.images):
+            if image.size:
+                fields.append(f"{place}.images[{index}].size")
+    return fields
