@@ -402,6 +402,12 @@ def test_stored_models_are_read_again(tmp_path: Path, simulated: list[tl.Trace])
     with pytest.raises(tl.InputError, match=r"models\.json: .*cannot be read") as caught:
         ClientModels.load(tmp_path / "fit")
     assert caught.value.kind == "damaged-file"
+    for name, count in (("boots", -5), ("executions", 0)):
+        counts = {**stored["fitted_to"], name: count}
+        file.write_text(json.dumps({**stored, "fitted_to": counts}))
+        with pytest.raises(tl.InputError, match=f"{name}: must be at least") as caught:
+            ClientModels.load(tmp_path / "fit")
+        assert (caught.value.kind, caught.value.file) == ("damaged-file", str(file))
 
 
 # --- real executions ------------------------------------------------------------------------------

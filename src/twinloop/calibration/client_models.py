@@ -58,6 +58,12 @@ class FittedTo:
     executions_left_out: int = 0
     tasks_left_out: int = 0
 
+    def __post_init__(self) -> None:
+        for name, count in asdict(self).items():
+            least = 1 if name == "executions" else 0
+            if count < least:
+                raise InputError(f"must be at least {least}", kind="out-of-range", field=name)
+
 
 @dataclass(frozen=True)
 class ClientModels:
