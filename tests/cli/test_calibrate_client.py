@@ -152,6 +152,24 @@ def test_errors(
     assert not Path("fit").exists()
 
 
+def test_other_commands_say_what_the_folder_is(files: Path) -> None:
+    words = ("calibrate", "--client", files / "runs", "-o")
+    run(*words, files / "bare")
+    run(*words, files / "fit", "--scenario", files / "cloud.yaml")
+    remedies = {"bare": "with --scenario puts them into", "fit": "fit/scenario.yaml` runs the"}
+    (files / "factors.yaml").write_text("policy: [asap, afap]\n")
+    study = ("explore", files / "cloud.yaml", files / "factors.yaml", "-o", files / "study")
+    for name, remedy in remedies.items():
+        for command in (("report", files / name), (*study, "--fit", files / name)):
+            shown = run(*command, ends_with=2).stderr
+            assert f"{name}: has models of boots and run times" in shown
+            assert remedy in shown
+
+
+def test_the_help_lists_the_files_of_a_fit_of_clients() -> None:
+    assert "models.yaml, models.json" in " ".join(run("calibrate", "--help").stdout.split())
+
+
 def test_options_of_the_client_need_it(files: Path) -> None:
     done = run("calibrate", files / "runs", "-o", files / "fit", "--unit", "1h", ends_with=2)
     assert "--unit applies to --client" in done.stderr

@@ -30,6 +30,8 @@ from twinloop.workload.prediction_errors import PredictionErrors
 #: Files in a folder of fitted models.
 MODELS: Final = "models.json"
 PARTS: Final = "models.yaml"
+#: With a scenario: this scenario with the models in place.
+SCENARIO: Final = "scenario.yaml"
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,22 @@ class _StoredModels(StoredJson):
     shortage: dict[str, Any] | None
     prediction_errors: dict[str, Any] | None
     fitted_to: dict[str, int]
+
+
+def refuse_client_models(folder: str | Path) -> None:
+    """Raise an error if a folder has models of clients, where another result is needed."""
+    folder = Path(folder)
+    if not (folder / MODELS).is_file():
+        return
+    scenario = folder / SCENARIO
+    raise InputError(
+        "has models of boots and run times, which have no report and are no fit to runs",
+        kind="not-a-result",
+        file=folder,
+        remedy=f"`twinloop simulate {scenario}` runs the scenario with the models"
+        if scenario.is_file()
+        else "`twinloop calibrate --client` with --scenario puts them into a scenario",
+    )
 
 
 def apply_parts(scenario: Scenario, parts: Mapping[str, Any]) -> Scenario:

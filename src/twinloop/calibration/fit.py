@@ -213,6 +213,9 @@ class Fit:
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
+            from twinloop.calibration.client_models import refuse_client_models
+
+            refuse_client_models(folder)
             raise InputError("no calibration is stored there", kind="not-a-result", file=folder)
         stored = read_stored_json(path, _StoredFit)
         identifiability = stored.identifiability

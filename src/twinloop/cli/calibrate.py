@@ -99,7 +99,8 @@ def calibrate(
     The scenario of each run is simulated with its declared work; runs of one scenario are
     repetitions. The output folder gets `scenario.yaml` with the fitted model, `fit.json`,
     `report.html` and `report.md`. An interrupted calibration resumes when the same command is
-    given again.
+    given again. With --client it gets `models.yaml`, `models.json` and, with --scenario,
+    `scenario.yaml` with the models.
 
     - `twinloop calibrate runs/first runs/second -o fit`
     - `twinloop calibrate runs/a --params params.yaml --budget 60s --validate runs/b -o fit`

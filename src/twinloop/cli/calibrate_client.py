@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 #: The options of `calibrate` that apply with --client.
 _APPLICABLE = frozenset({"real", "output", "client", "unit", "scenario", "strict", "json"})
-#: The file with the models in a scenario.
-_SCENARIO = "scenario.yaml"
 #: Executions that a note lists.
 _MAX_LISTED = 20
 
@@ -42,6 +40,7 @@ def fit_client(
     """Fit models to executions, write them into a folder, and print a summary."""
     from twinloop.calibration import check_client_records, fit_client_models
     from twinloop.calibration.boot_fitting import has_instances
+    from twinloop.calibration.client_models import SCENARIO
 
     _refuse_other_options(context)
     if output is None:
@@ -64,7 +63,7 @@ def fit_client(
     fitted = None if base is None else models.apply(base)
     with _remove_unfinished(output):
         if fitted is not None:
-            fitted.save(output / _SCENARIO)
+            fitted.save(output / SCENARIO)
         models.save(output)
     notes = [*_list_fit_notes(models, left_out), *_list_scenario_notes(models, base)]
     err.print(escape(f"wrote {output}"), soft_wrap=True)
@@ -72,7 +71,7 @@ def fit_client(
         print_json(
             {
                 "output": str(output),
-                "scenario": None if fitted is None else str(output / _SCENARIO),
+                "scenario": None if fitted is None else str(output / SCENARIO),
                 **models.to_dict(),
                 "notes": notes,
             }
