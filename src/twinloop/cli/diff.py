@@ -65,6 +65,7 @@ def _make_figure_table(rows: list[dict[str, Any]]) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
-        cells = format_amounts([row[name] for name in ("a", "b", "change")], row["unit"])
+        values = [row[name] for name in ("a", "b", "change")]
+        cells = format_amounts(values, row["unit"], row["figure"])
         table.add_row(row["figure"], *cells, format_relative_change(row["a"], row["b"]))
     return table

@@ -8,7 +8,13 @@ from typing import Any
 from twinloop.description.safe_text import join_lines
 from twinloop.metrics import Difference
 from twinloop.metrics.run_difference import FieldChange
-from twinloop.report.quantity_text import format_count, format_duration, format_number
+from twinloop.report.kpi_text import MONEY
+from twinloop.report.quantity_text import (
+    format_count,
+    format_duration,
+    format_number,
+    format_price,
+)
 
 #: The figures that are described: name, adjective for less, adjective for more.
 _HEADLINES = {
@@ -22,6 +28,7 @@ _HEADLINES = {
     "energy_per_task_j": ("energy per completed task", "lower", "higher"),
     "carbon_g": ("carbon", "lower", "higher"),
     "cost": ("cost", "lower", "higher"),
+    "bill": ("bill", "lower", "higher"),
     "lateness_mean_s": ("mean lateness of submissions", "lower", "higher"),
 }
 #: Ratio from which a factor is printed instead of a percentage.
@@ -66,14 +73,18 @@ def describe_difference(difference: Difference) -> str:
     return join_lines(line for part in parts for line in part(difference))
 
 
-def format_amounts(values: Sequence[float | None], unit: str) -> list[str]:
+def format_amounts(values: Sequence[float | None], unit: str, figure: str = "") -> list[str]:
     """Format figures that are shown side by side, with one unit for all energies.
 
     >>> format_amounts([5400.0, 90.0], "s"), format_amounts([0.701], "")
     (['1.5 h', '90 s'], ['0.701'])
     >>> format_amounts([7.2e6, 3.6e4, None], "J")
     ['2 kWh', '0.01 kWh', '-']
+    >>> format_amounts([21.75, 20.0], "", "bill")
+    ['21.75', '20']
     """
+    if figure in MONEY:
+        return ["-" if value is None else format_price(value) for value in values]
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     if unit == "J" and largest >= _MIN_KWH_JOULES:
         return [_format_amount(None if value is None else value / 3.6e6, "kWh") for value in values]
@@ -178,7 +189,7 @@ def _describe_headlines(difference: Difference) -> Iterator[str]:
         if row["figure"] not in _HEADLINES or row["change"] is None:
             continue
         name, less, more = _HEADLINES[row["figure"]]
-        a, b = format_amounts([row["a"], row["b"]], row["unit"])
+        a, b = format_amounts([row["a"], row["b"]], row["unit"], row["figure"])
         share = f" ({format_relative_change(row['a'], row['b'])})" if row["a"] else ""
         adjective = less if row["change"] < 0 else more
         yield f"the {name} is {adjective} in B: {a} in A, {b} in B{share}"

@@ -49,7 +49,7 @@ def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     if figures.carbon is not None:
         yield "carbon", f"{format_number(figures.carbon / 1000)} kg"
     if figures.cost and figures.cost.total is not None:
-        yield "cost", f"{format_number(figures.cost.total)} {figures.cost.currency}"
+        yield "cost", f"{format_price(figures.cost.total)} {figures.cost.currency}"
     if figures.lateness and abs(figures.lateness.mean or 0.0) >= MIN_SHOWN_LATENESS:
         yield "lateness, mean", format_duration(figures.lateness.mean)
     if rentals := figures.rentals:

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from twinloop.metrics.catalogue import FIGURES
-from twinloop.report.quantity_text import format_duration, format_number
+from twinloop.report.quantity_text import format_duration, format_number, format_price
 
 #: Short names of the KPIs whose meaning in the catalogue is a long definition.
 _NAMES: Final = {
@@ -32,6 +32,8 @@ _NAMES: Final = {
     "transfer_price": "price of transfers",
 }
 _SHARES: Final = frozenset({"utilisation"})
+#: Amounts of money, which have two decimals.
+MONEY: Final = frozenset({"bill", "transfer_price", "cost", "cost_cores", "cost_energy"})
 _JOULES_PER_KWH: Final = 3.6e6
 
 
@@ -98,9 +100,11 @@ def format_scaled(kpi: str, value: float | None) -> str:
 
     >>> format_scaled("utilisation", 1.032), format_scaled("makespan_s", 12.345)
     ('103', '12.3')
-    >>> format_scaled("makespan_s", None)
-    '-'
+    >>> format_scaled("bill", 26.75), format_scaled("makespan_s", None)
+    ('26.75', '-')
     """
+    if kpi in MONEY and value is not None:
+        return format_price(value)
     return format_number(scale_value(kpi, value))
 
 
@@ -119,6 +123,8 @@ def format_kpi(kpi: str, value: float | None) -> str:
     unit = FIGURES[kpi].unit if kpi in FIGURES else ""
     if unit == "s":
         return format_duration(value)
+    if kpi in MONEY:
+        return format_price(value)
     if kpi in _SHARES:
         return f"{100 * value:.3g} %"
     if unit == "J" and abs(value) >= 3.6e6:

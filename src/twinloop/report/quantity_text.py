@@ -63,7 +63,7 @@ def format_price(value: float) -> str:
     >>> format_price(1282.0), format_price(1282.5), format_price(0.00704)
     ('1,282', '1,282.50', '0.00704')
     """
-    if value == int(value):
+    if float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
 

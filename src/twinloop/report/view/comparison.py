@@ -124,7 +124,8 @@ def _render_figure_table(figures_by_run: Mapping[str, Mapping[str, Any]], base: 
     for name, figure in FIGURES.items():
         values = [each.get(name) for each in figures_by_run.values()]
         if any(values):  # figures that are unknown or zero in all runs are left out
-            rows.append([_name_figure(name), *format_amounts(values, figure.unit), figure.meaning])
+            amounts = format_amounts(values, figure.unit, name)
+            rows.append([_name_figure(name), *amounts, figure.meaning])
     links = {name: make_address(name, base) for name in figures_by_run}
     return render_table(
         ["figure", *figures_by_run, "meaning"], rows, numbers=list(figures_by_run), links=links
@@ -135,7 +136,7 @@ def _plot_bars(kpi: str, names: Sequence[str], values: Sequence[float | None]) -
     from plotly.graph_objects import Bar, Figure
 
     description = FIGURES[kpi]
-    texts = format_amounts(values, description.unit)
+    texts = format_amounts(values, description.unit, kpi)
     unit = f", {description.unit}" if description.unit else ""
     figure = Figure(
         Bar(
