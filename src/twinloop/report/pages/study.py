@@ -169,12 +169,13 @@ def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
     elif baseline_value is not None:
         change = format_change(value, baseline_value)
         text += f", {change} against the baseline ({ranking.baseline.name})"
+    text += "".join(f"; {each}" for each in _list_other_values(study, ranking))
     group = group_equal_places(ranking)[0]
     if None not in (probabilities := [place.best for place in group]):
         subject = "it" if len(group) == 1 else "it, or a configuration with equal predictions,"
         probability = _format_percent(sum(probabilities))
         text += f"; the probability that {subject} is the best of all is {probability}"
-    sentences = [f"{text}.", *_describe_ties(ranking, group)]
+    sentences = [f"{text}.", *_describe_ties(ranking, group), *_describe_front(study, ranking)]
     if best.unsupported:
         sentences.append(f"Unsupported: {expand_kpi_names(' '.join(best.unsupported))}")
     if not study.complete:
@@ -182,6 +183,44 @@ def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
             f"The study is not complete: {study.done:,} of {study.planned:,} runs are done."
         )
     return sentences
+
+
+def _list_other_values(study: Study, ranking: Ranking) -> Iterator[str]:
+    """List the values of the best configuration in the other objectives."""
+    best, baseline = ranking.places[0].candidate, ranking.baseline
+    for kpi in _list_objective_kpis(study):
+        value = best.predicted.get(kpi)
+        if kpi == ranking.objectives[0].kpi or value is None:
+            continue
+        text = f"{name_kpi(kpi)} {_format_best(kpi, value)}"
+        reference = baseline.predicted.get(kpi)
+        if best.name != baseline.name and reference:
+            text += f", {format_change(value, reference)}"
+        yield text
+
+
+def _describe_front(study: Study, ranking: Ranking) -> Iterator[str]:
+    """Say that the best configuration is so by the first objective only, if that is the case."""
+    kpis = _list_objective_kpis(study)
+    best, first = ranking.places[0].candidate, ranking.objectives[0].kpi
+    if len(kpis) < 2 or first not in kpis or best.configuration is None:
+        return
+    front = study.pareto()
+    if front.select(kpis).n_unique() < 2:
+        return
+    count = format_count(front.height, "configuration")
+    position = "one of" if best.configuration in front["configuration"] else "not one of"
+    yield (
+        f"It is best by {name_kpi(first)} only, and {position} the {count} on the Pareto front of "
+        f"{' and '.join(map(name_kpi, kpis))}."
+    )
+
+
+def _list_objective_kpis(study: Study) -> list[str]:
+    from twinloop.exploration.ranking.objectives import Objective
+
+    kpis = [Objective.of(each).kpi for each in study.objectives]
+    return [kpi for kpi in kpis if kpi in study.kpis]
 
 
 def _format_best(kpi: str, value: float) -> str:
@@ -277,10 +316,8 @@ def _add_best(page: Page, study: Study, ranking: Ranking) -> None:
 
 def _add_intervals(page: Page, study: Study, ranking: Ranking) -> None:
     """Add the prediction intervals of the objectives, if there are enough seeds for them."""
-    from twinloop.exploration.ranking.objectives import Objective
-
-    kpis = [Objective.of(each).kpi for each in study.objectives]
-    table = study.intervals(*(kpi for kpi in kpis if kpi in study.kpis)).drop_nulls("low")
+    kpis = _list_objective_kpis(study)
+    table = study.intervals(*kpis).drop_nulls("low")
     found = {(row["configuration"], row["kpi"]): row for row in table.rows(named=True)}
     kpis = [kpi for kpi in kpis if kpi in table["kpi"]]
     if not kpis:
