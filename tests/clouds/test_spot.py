@@ -303,10 +303,11 @@ def test_prices_can_be_in_a_file(tmp_path: Path) -> None:
     assert find_bill(dated) == 3.4
 
 
-def test_files_of_spreadsheets_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_files_of_spreadsheets_are_read(tmp_path: Path, separator: str) -> None:
     path = tmp_path / "prices.csv"
-    rows = "".join(f"{time} , {price}\r\n\r\n" for time, price in PRICES)
-    path.write_bytes(b"\xef\xbb\xbf" + f'\r\n"t" , price\r\n{rows}'.encode())
+    rows = "".join(f"{time} {separator} {price}\r\n\r\n" for time, price in PRICES)
+    path.write_bytes(b"\xef\xbb\xbf" + f'\r\n"t" {separator} price\r\n{rows}'.encode())
     options = {"policy": choose("one-per-task", bid=1), **spot(str(path))}
     assert find_bill(finish([make_host()], [make_task(0, run_time=65)], **options)) == 3.4
 

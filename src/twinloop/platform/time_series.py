@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import DURATION, quote_value
+from twinloop.description.separators import find_separator
 
 #: JSON Schemas of the path of a file, and of pairs.
 SERIES_SCHEMAS: Final[tuple[dict[str, Any], ...]] = (
@@ -152,6 +153,8 @@ def load_series(
 def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
     """Read the cells of all lines that are not blank, without spaces around them, by line."""
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+        lines = file.readlines()
+    header = next((line for line in lines if line.strip()), "")
+    reader = csv.reader(lines, delimiter=find_separator(header))
+    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
     return [(line, cells) for line, cells in rows if any(cells)]

@@ -11,6 +11,7 @@ import polars as pl
 
 from twinloop.description.errors import FormatError, InputError
 from twinloop.description.files import describe_source_file
+from twinloop.description.separators import find_separator
 from twinloop.execution.power.energy_counter import EnergyCounter
 from twinloop.execution.power.readings import SCHEMA, Readings, sort_readings
 from twinloop.trace.formats.cleaning_counts import Tally
@@ -27,7 +28,6 @@ from twinloop.trace.formats.text_rows import (
     read_lines,
 )
 
-SEPARATORS: Final = (",", "\t", ";", "|")
 DATETIME: Final = "datetime"
 #: Kinds of columns, with the factors of their units to s, W or J.
 UNITS: Final[Mapping[str, Mapping[str, float]]] = {
@@ -95,14 +95,14 @@ def read_header(path: Path) -> list[str]:
     ['time', 'watts']
     """
     first = _read_first_line(path)
-    return [cell.strip() for cell in _split_cells(first, max(SEPARATORS, key=first.count)) or []]
+    return [cell.strip() for cell in _split_cells(first, find_separator(first)) or []]
 
 
 def _read_rows(
     path: Path, row_filter: RowFilter
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     names, first = read_header(path), _read_first_line(path)
-    separator = max(SEPARATORS, key=first.count)
+    separator = find_separator(first)
     duplicates = [name for name in names if names.count(name) > 1]
     if duplicates:
         raise FormatError(

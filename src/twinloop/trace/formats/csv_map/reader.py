@@ -17,6 +17,7 @@ import polars as pl
 
 from twinloop.description.errors import FormatError, InputError
 from twinloop.description.files import describe_source_file
+from twinloop.description.separators import SEPARATORS, find_separator
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.clock import scale_ticks_expr
 from twinloop.trace.formats.csv_map.values import (
@@ -37,8 +38,6 @@ from twinloop.trace.formats.text_rows import (
 )
 from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.trace import Trace
-
-SEPARATORS: Final = (",", "\t", ";", "|")
 
 #: Short names of frequent columns.
 SHORT_NAMES: Final = {
@@ -116,7 +115,7 @@ def _open_table(
     if first is None:
         raise InputError("is empty", kind="empty-log", file=path)
     if separator is None:
-        separator = max(SEPARATORS, key=first.count)
+        separator = find_separator(first)
     elif len(separator) != 1 or separator in '"\r\n':
         raise InputError(
             f"{separator!r} cannot separate cells", kind="wrong-argument", field="separator"
