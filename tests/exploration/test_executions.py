@@ -353,6 +353,29 @@ def test_a_simulation_without_all_tasks_has_failed() -> None:
         ({"run": "empty", "inject": "best"}, "contains no execution"),
         ({"run": "runs", "inject": "best", "measured": "no.csv"}, "no.csv: does not exist"),
         ({"run": "runs", "inject": "best", "policy": ["no-such"]}, "no run can be simulated"),
+        ({"run": [], "inject": "best"}, "run: names nothing"),
+        ({"run": 5, "inject": "best"}, "run: must be a list"),
+        ({"run": "runs", "fit": []}, "fit: names nothing .*boots"),
+        (
+            {"run": "runs", "inject": {"levels": ["best"], "log": True}},
+            "inject.log: does not apply",
+        ),
+        (
+            {"run": {"levels": ["runs"], "field": "x"}, "inject": "best"},
+            "run.field: does not apply",
+        ),
+        (
+            {"run": "runs", "inject": "best", "policy": {"levels": ["afap"], "when": {"no": [1]}}},
+            "policy.when.no: is not a factor defined above",
+        ),
+        (
+            {"run": "runs", "inject": "predictions", "workload.inject": ["best"]},
+            r'"workload.inject".: has no effect: each execution is the workload',
+        ),
+        (
+            {"run": "runs", "inject": "best", "cross_validation": {"runs": 5}},
+            "cross_validation: has no effect without the factor `fit`",
+        ),
     ],
 )
 def test_invalid_designs(
@@ -363,6 +386,26 @@ def test_invalid_designs(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(tl.InputError, match=message):
         explore_executions(factors)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run: [runs]\nfit: []\n", "lab.yaml:2: fit: names nothing"),
+        ("run: [runs]\ninject: [best]\nmeasured: no.csv\n", "lab.yaml:3: measured: 'no.csv' does"),
+        ("scenario: no.yaml\nrun: [runs]\ninject: [best]\n", "lab.yaml:1: scenario: 'no.yaml' do"),
+        ("factors:\n  run: [runs]\n  inject: [best, bst]\n", r"lab.yaml:3: factors.inject\[1\]"),
+        ("run: [runs]\ninject: [best, bst]\n", r"lab.yaml:2: inject\[1\]: unknown set 'bst'"),
+    ],
+)
+def test_errors_name_the_line_of_the_design(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    write_executions(tmp_path / "runs", 1)
+    monkeypatch.chdir(tmp_path)
+    Path("lab.yaml").write_text(text)
+    with pytest.raises(tl.InputError, match=message):
+        explore_executions("lab.yaml")
 
 
 @pytest.mark.parametrize(

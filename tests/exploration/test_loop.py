@@ -207,7 +207,7 @@ def test_folders_with_other_contents_are_errors(
         ({"by": "turnarounds"}, "by: 'turnarounds' is not a KPI"),
         ({"probes": {"x": {"polcy": "fifo"}}}, r"probes.x: .*polcy.*'policy'"),
         ({"what_if": {"seed": -1}}, "what_if: seed"),
-        ({"factors": {"policy": []}}, r"factors\.factors\.policy"),
+        ({"factors": {"policy": []}}, r"^factors\.policy"),
     ],
 )
 def test_invalid_plans_are_errors(change: dict[str, object], messages: str) -> None:

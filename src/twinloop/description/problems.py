@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import zip_longest
 from typing import Any
 
 from pydantic import ValidationError
@@ -173,11 +174,12 @@ def _locate(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
     parent, node = None, data
     # The location of these errors may end with a field that the document does not contain.
     may_be_absent = details["type"] in ("missing", "finding")
-    for step in details["loc"]:
-        if (isinstance(node, dict) and step in node) or (
-            isinstance(node, list | tuple) and isinstance(step, int) and step < len(node)
-        ):
-            parent, node = node, node[step]  # type: ignore[index]
+    steps = details["loc"]
+    for step, next_step in zip_longest(steps, steps[1:]):
+        if _has_item(node, step):
+            parent, node = node, node[step]
+        elif _has_item(node, next_step):
+            continue  # the document has a short form
         elif may_be_absent and not (isinstance(node, dict) and step in _list_texts(node)):
             parent, node = node, None
         else:
@@ -187,6 +189,13 @@ def _locate(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
         address.append(details["ctx"]["discriminator"].strip("'"))
         parent = node
     return tuple(address), parent
+
+
+def _has_item(node: Any, step: str | int | None) -> bool:
+    """Whether a part of the document has an item at this step of an address."""
+    if isinstance(node, list | tuple):
+        return isinstance(step, int) and step < len(node)
+    return isinstance(node, dict) and step in node
 
 
 def _list_texts(node: Mapping[str, Any]) -> list[str]:

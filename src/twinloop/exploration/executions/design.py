@@ -9,32 +9,30 @@ from typing import Any, Final
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
+from twinloop.description.address import address_from_path
 from twinloop.description.description import Description, FilePath, get_read_folder
 from twinloop.description.document import Address
 from twinloop.description.errors import InputError
 from twinloop.description.position import Position
-from twinloop.description.problems import ProblemCollector
+from twinloop.description.problems import DescriptionError, ProblemCollector
 from twinloop.description.text import load_document
 from twinloop.exploration.executions.cross_validation import CrossValidation, resolve_models
+from twinloop.exploration.executions.factor_checks import (
+    FIT,
+    INJECT,
+    REMEDIES,
+    RUN,
+    check_factors,
+    check_levels_given,
+)
 from twinloop.exploration.factors.design import Configuration, Design
 from twinloop.exploration.factors.factors import Factor, describe_level, format_level
 from twinloop.workload.injection import resolve_injection
 
-#: The factors with a meaning of their own: the executions, the injected keys, and the models that
-#: are fitted to other executions.
-RUN: Final = "run"
-INJECT: Final = "inject"
-FIT: Final = "fit"
 #: The field that the factors `inject` and `fit` change. Each of their levels is a set.
 _SET_FIELD: Final = "workload.inject"
-_PRESET: Final = "the name of a preset, or a list of keys"
 #: The labels of an execution by which the errors are grouped, unless the design names others.
 DEFAULT_CELLS: Final = ("platform", "application")
-_REMEDIES: Final = {
-    RUN: "add one: run: [executions/]",
-    INJECT: "name what is taken from the executions: inject: [best, predictions]",
-    FIT: "name what is fitted to other executions: fit: [boots, [boots, run_times]]",
-}
 
 
 @dataclass(frozen=True)
@@ -131,13 +129,19 @@ class ExecutionDesign(Description):
         return super().locate(error, *(path[1:] if is_inside else path))
 
     def locate_missing(self, error: InputError) -> InputError:
-        """Name the file of the design in an error about a pattern of executions."""
-        patterns = [str(Path(each)) for each in self.patterns]
-        if self._position is None or error.file not in patterns:
+        """Name file, line and field of the design in an error about a file that does not exist."""
+        addresses: dict[str, Address] = {
+            str(Path(each)): ("factors", RUN, index) for index, each in enumerate(self.patterns)
+        }
+        for name in ("measured", "scenario"):
+            path = getattr(self, name)
+            if path is not None and error.kind == "file-not-found":
+                addresses[str(path)] = (name,)
+        if self._position is None or error.file not in addresses:
             return error
         problem = f"'{error.file}' {error.problem}"
         found = InputError(problem, kind=error.kind, field=error.field, remedy=error.remedy)
-        return self.locate(found, "factors", RUN, patterns.index(error.file))
+        return self.locate(found, *addresses[error.file])
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
@@ -152,33 +156,32 @@ class ExecutionDesign(Description):
     def _wrap_single_levels(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        names = (RUN, INJECT, FIT)
-        single = {name: [value[name]] for name in names if isinstance(value.get(name), str)}
+        given = [name for name in REMEDIES if name in value]
+        single = {name: [value[name]] for name in given if isinstance(value[name], str)}
+        findings = ProblemCollector()
+        for name in given:
+            check_levels_given(findings, name, single.get(name, value[name]))
+        findings.check()
         return {**value, **single}
 
     @model_validator(mode="after")
     def _check_factors(self, info: ValidationInfo) -> ExecutionDesign:
         findings = ProblemCollector()
-        for name, remedy in _REMEDIES.items():
-            if name in self.factors:
-                if self.factors[name].range is not None:
-                    findings.add(("factors", name), "must be a list", remedy, kind="wrong-type")
-            elif name == RUN or (name == INJECT and FIT not in self.factors):
-                findings.add(("factors",), f"has no factor `{name}`", remedy, kind="missing-field")
-        run, inject, fit = (self.factors.get(name) for name in (RUN, INJECT, FIT))
-        for index, level in enumerate(() if run is None else run.levels):
-            if not isinstance(level, str) or not level:
-                where = ("factors", RUN, "levels", index)
-                problem = "must be the path of a file or folder, or a pattern"
-                findings.add(where, problem, kind="wrong-type")
-        for index, level in enumerate(() if inject is None else inject.levels):
-            address = ("factors", INJECT, "levels", index)
-            _check_level(findings, address, level, resolve_injection, _PRESET)
-        for index, level in enumerate(() if fit is None else fit.levels):
-            address = ("factors", FIT, "levels", index)
-            _check_level(findings, address, level, resolve_models, "a model, or a list of models")
+        check_factors(findings, self.factors)
+        if FIT not in self.factors and "cross_validation" in self.model_fields_set:
+            findings.add(
+                ("cross_validation",),
+                "has no effect without the factor `fit`",
+                f"remove it, or {REMEDIES[FIT]}",
+                kind="no-effect",
+            )
         findings.check()
-        self.sets()
+        try:
+            self.sets()
+        except DescriptionError as error:
+            for problem in error.problems:
+                findings.add_error(address_from_path(problem.field or "factors"), problem)
+        findings.check()
         return self._located(get_read_folder(info))
 
     def _located(self, folder: Path) -> ExecutionDesign:
@@ -197,7 +200,7 @@ class ExecutionDesign(Description):
         factor = self.factors[source]
         names = factor.names or tuple(map(_LABELS[source], factor.levels))
         own = factor.model_copy(update={"field": _SET_FIELD, "names": names})
-        others = {k: v for k, v in self.factors.items() if k not in (RUN, INJECT, FIT)}
+        others = {k: v for k, v in self.factors.items() if k not in REMEDIES}
         order = [name for name in self.factors if name == source or name in others]
         return Design(factors={name: own if name == source else others[name] for name in order})
 
@@ -205,6 +208,16 @@ class ExecutionDesign(Description):
     def patterns(self) -> tuple[str, ...]:
         """The files, folders and patterns of the executions."""
         return tuple(map(str, self.factors[RUN].levels))
+
+    @property
+    def named_labels(self) -> dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The fields that name labels of executions: those named, and those by default."""
+        used, default = self.cross_validation, CrossValidation()
+        return {
+            ("cells",): (self.cells, DEFAULT_CELLS),
+            ("cross_validation", "boots"): (used.boots, default.boots),
+            ("cross_validation", "run_times"): (used.run_times, default.run_times),
+        }
 
     def sets(self) -> tuple[SimulationSet, ...]:
         """Return the sets: those of `inject`, then those of `fit`, with all further factors."""
@@ -228,24 +241,6 @@ class ExecutionDesign(Description):
         if source == FIT:
             return SimulationSet(name, labels, (), changes, resolve_models(level))
         return SimulationSet(name, labels, resolve_injection(level), changes)
-
-
-def _check_level(
-    findings: ProblemCollector,
-    address: tuple[str | int, ...],
-    level: Any,
-    resolve: Callable[[Any], object],
-    expected: str,
-) -> None:
-    """Add a problem if a level is neither a name nor a list of names that can be resolved."""
-    is_list = isinstance(level, list | tuple) and all(isinstance(key, str) for key in level)
-    if not isinstance(level, str) and not is_list:
-        findings.add(address, f"must be {expected}", kind="wrong-type")
-        return
-    try:
-        resolve(level)
-    except InputError as error:
-        findings.add_error(address, error)
 
 
 def _label_keys(level: Any) -> str:
