@@ -17,6 +17,7 @@ from twinloop.calibration import fit_client_models
 from twinloop.exploration import ExecutionDesign, ExecutionStudy, explore_executions
 from twinloop.exploration.executions.cross_validation import CrossFitter, CrossValidation
 from twinloop.exploration.executions.observations import summarise
+from twinloop.exploration.executions.runner import draw_seed
 from twinloop.metrics import client_metrics
 from twinloop.scenario import scenario_of_run
 
@@ -121,11 +122,12 @@ def test_coverage_by_hand() -> None:
 
 # --- in studies --------------------------------------------------------------------------------
 
-RUNS = 3
+RUNS = 19
 DESIGN = {
     "factors": {"inject": ["predictions"], "fit": ["boots", ["boots", "run_times"]]},
     "cross_validation": {"runs": RUNS, "least": 1},
 }
+FEW = {"runs": 2, "least": 1}
 
 
 def with_executions(folder: Path) -> dict[str, object]:
@@ -139,7 +141,9 @@ def executions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def study(executions: Path) -> ExecutionStudy:
-    return explore_executions(with_executions(executions), on="serial")
+    """The study of one of the two clouds."""
+    design = with_executions(executions / "*.east.*.tasks")
+    return explore_executions(design, folder=executions.parent / "study", on="serial")
 
 
 def test_a_run_is_the_median_of_single_simulations(study: ExecutionStudy, executions: Path) -> None:
@@ -162,13 +166,15 @@ def test_a_run_is_the_median_of_single_simulations(study: ExecutionStudy, execut
     name = own.name
     path = executions / f"{name}.tasks"
     scenario = models.apply(scenario_of_run(path, inject="predictions"))
-    found = [client_metrics(tl.simulate(scenario.replace(seed=seed))) for seed in range(RUNS)]
+    seeds = [draw_seed(scenario.seed, number) for number in range(RUNS)]
+    found = [client_metrics(tl.simulate(scenario.replace(seed=seed))) for seed in seeds]
     row = study.runs.filter(execution=name, set="fit boots + run_times").row(0, named=True)
     for column, values in (
-        ("makespan_s", [each.makespan for each in found]),
-        ("uptime_s", [each.uptime for each in found]),
+        ("makespan_s", [float(each.makespan or 0) for each in found]),
+        ("uptime_s", [float(each.uptime or 0) for each in found]),
     ):
-        assert [row[f"{column}{end}"] for end in ("_low", "", "_high")] == sorted(values)
+        ends = [row[f"{column}{end}"] for end in ("_low", "", "_high")]
+        assert ends == [min(values), np.median(values), max(values)]
 
 
 def test_only_fitted_sets_have_intervals_and_all_are_predictions(study: ExecutionStudy) -> None:
@@ -186,18 +192,21 @@ def test_only_fitted_sets_have_intervals_and_all_are_predictions(study: Executio
     assert alone.coverage.is_empty()
 
 
-def test_a_stored_study_keeps_its_intervals_and_follows_changed_executions(
-    executions: Path, tmp_path: Path, study: ExecutionStudy
-) -> None:
+def test_a_stored_study_keeps_its_intervals(study: ExecutionStudy) -> None:
+    assert study.folder is not None
+    stored = ExecutionStudy.load(study.folder)
+    assert stored.coverage.equals(study.coverage)
+    assert stored.runs.equals(study.runs)
+
+
+def test_a_stored_study_follows_changed_executions(executions: Path, tmp_path: Path) -> None:
     """Another file changes the models of its cloud alone; the others are not simulated again."""
     copies = tmp_path / "runs"
     copies.mkdir()
     for file in executions.iterdir():
         (copies / file.name).write_bytes(file.read_bytes())
-    design = with_executions(copies)
+    design = {**with_executions(copies), "cross_validation": FEW}
     first = explore_executions(design, folder=tmp_path / "study", on="serial")
-    assert first.runs.drop("seconds").equals(study.runs.drop("seconds"))
-    assert ExecutionStudy.load(tmp_path / "study").coverage.equals(first.coverage)
     changed = sorted(copies.glob("*.east.*.tasks"))[0]
     changed.write_text(changed.read_text().replace("[boots]\n", "[boots]\n900 5 1\n"))
     ended: list[int] = []
@@ -222,11 +231,67 @@ def test_a_stored_study_keeps_its_intervals_and_follows_changed_executions(
         ({"fit": [[]]}, "names no model"),
         ({"fit": [3]}, "must be a model, or a list of models"),
         ({"fit": ["boots"], "repeat": [1]}, "repeat"),
+        (
+            {"fit": ["boots"], "platform.clouds[0].shortage.share": [0, 1]},
+            "has no effect on sets with fitted boots",
+        ),
+        (
+            {"fit": ["run_times"], "workload.prediction_errors.factor": [1, 2]},
+            "has no effect on sets with fitted run_times",
+        ),
     ],
 )
 def test_invalid_fits(executions: Path, factors: dict[str, object], message: str) -> None:
     with pytest.raises(tl.InputError, match=message):
         explore_executions({"factors": {"run": [str(executions)], **factors}})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"boots": ["clowd"]},
+            r"cross_validation.boots\[0\]: no .* 'clowd' .*did you mean 'cloud'",
+        ),
+        ({"run_times": "storag"}, r"cross_validation.run_times\[0\]: .*did you mean 'storage'"),
+    ],
+)
+def test_labels_of_no_execution_are_errors(
+    executions: Path, options: dict[str, object], message: str
+) -> None:
+    """They would be equal in all executions, and models fitted to all of them."""
+    design = {"run": str(executions), "fit": "boots", "cross_validation": options}
+    with pytest.raises(tl.InputError, match=message):
+        explore_executions(design)
+
+
+def test_fewer_than_19_simulations_have_no_interval(executions: Path) -> None:
+    eighteen = summarise([{"makespan_s": float(value)} for value in range(18)])
+    assert eighteen == {"makespan_s": 8.5, "makespan_s_low": None, "makespan_s_high": None}
+    design = {"run": str(executions), "fit": "boots", "cross_validation": FEW}
+    found = explore_executions(design, on="serial")
+    assert found.runs["makespan_s"].null_count() == 0
+    assert found.runs["makespan_s_low"].null_count() == found.runs.height
+    assert found.coverage.is_empty()
+    assert "90 %" not in str(found)
+    assert any("they need 19 simulations of each execution" in each for each in found.notes)
+
+
+def test_no_model_is_fitted_to_wrong_records(tmp_path: Path) -> None:
+    """The quality gate rejects them; the execution is named."""
+    files = sorted(write_executions(tmp_path / "runs", 8).glob("*.tasks"))
+    design = {"run": str(tmp_path / "runs"), "fit": "boots", "cross_validation": FEW}
+    files[0].unlink()
+    without = explore_executions(design, on="serial")
+    text = files[1].read_text()
+    files[0].write_text(text.replace("[boots]\n", "[boots]\n-50 5 1\n"))
+    found = explore_executions(design, folder=tmp_path / "study", on="serial")
+    assert len(found.notes) > len(without.notes)
+    (note,) = (each for each in found.notes if each.startswith("no model is fitted to"))
+    assert note.startswith(f"no model is fitted to {files[0].stem}: {files[0]}:2: boot 1 of")
+    assert note in ExecutionStudy.load(tmp_path / "study").notes
+    others = found.runs.filter(pl.col("execution") != files[0].stem)
+    assert others["makespan_s"].equals(without.runs["makespan_s"])
 
 
 def test_executions_without_others_and_without_boots_fail_with_a_reason(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ class CrossValidation(Description):
         19,
         ge=2,
         le=10_000,
-        description="simulations of each execution, with other random boots and run times; the "
-        "least and the greatest of 19 results contain the next one in 90 % of the cases",
+        description="simulations of each execution, with other random boots and run times; with "
+        "fewer than 19 there are no intervals",
     )
     hold_out: Literal["configuration", "execution"] = Field(
         "configuration",

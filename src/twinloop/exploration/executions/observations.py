@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from twinloop.description.errors import InputError
+from twinloop.exploration.study.intervals import compute_prediction_interval
 from twinloop.metrics import ClientMetrics, client_metrics, scheduling_error
 from twinloop.trace import Trace
 
@@ -21,8 +22,6 @@ MEASURED: Final = tuple(f"{MEASURED_PREFIX}{name}" for name in SIMULATED)
 #: The ends of the interval that contains a value in 90 % of the cases: columns with these endings.
 INTERVAL: Final = ("_low", "_high")
 INTERVALS: Final = tuple(f"{name}{end}" for name in SIMULATED for end in INTERVAL)
-#: The shares of the results below these ends.
-_SHARES: Final = (0.05, 0.5, 0.95)
 #: The metrics with a simulated and a measured value, and their columns.
 COMPARED: Final = {"uptime": "uptime_s", "makespan": "makespan_s", "usage": "usage"}
 #: The share of the tasks on another instance than in the execution.
@@ -63,9 +62,8 @@ def observe(
 def summarise(observations: Sequence[Observations]) -> Observations:
     """Summarise simulations of one execution with other random numbers.
 
-    A value is their median; those that can be measured also have an interval. The share p of the
-    results of which the (n + 1) p-th smallest one is the end contains, in the mean, a further
-    result with probability p (order statistics), so that 19 simulations are enough for 90 %.
+    A value is their median; those that can be measured also have the interval that contains a
+    further result in 90 % of the cases, null with too few simulations for it.
 
     >>> found = summarise([{"makespan_s": float(value)} for value in range(100, 119)])
     >>> found["makespan_s"], found["makespan_s_low"], found["makespan_s_high"]
@@ -73,15 +71,12 @@ def summarise(observations: Sequence[Observations]) -> Observations:
     """
     summary: Observations = {}
     for name in observations[0]:
-        values = [each[name] for each in observations]
-        numbers = np.array([value for value in values if value is not None])
-        if numbers.size < len(values):
-            summary[name] = None
-            continue
-        low, median, high = map(float, np.quantile(numbers, _SHARES, method="weibull"))
-        summary[name] = median
-        if name in SIMULATED:
-            summary |= dict(zip((f"{name}{end}" for end in INTERVAL), (low, high), strict=True))
+        values = [value for each in observations if (value := each[name]) is not None]
+        is_known = len(values) == len(observations)
+        summary[name] = float(np.median(values)) if is_known else None
+        if is_known and name in SIMULATED:
+            interval = compute_prediction_interval(values) or (None, None)
+            summary |= dict(zip((f"{name}{end}" for end in INTERVAL), interval, strict=True))
     return summary
 
 

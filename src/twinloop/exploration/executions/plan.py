@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from twinloop.calibration import check_client_records
+from twinloop.description.address import suggest_name
 from twinloop.description.class_registry import CodeNotAllowed
 from twinloop.description.errors import InputError, TwinloopError
 from twinloop.exploration.executions.cross_validation import (
@@ -68,6 +70,8 @@ class ExecutionPlan:
     code: Mapping[str, type] = field(default_factory=dict)
     #: The hashes of all files that the runs read.
     inputs: Hashes = field(default_factory=dict)
+    #: Notes on executions that no model was fitted to.
+    notes: tuple[str, ...] = ()
 
 
 def plan_execution_runs(design: ExecutionDesign, *, allow_code: bool = False) -> ExecutionPlan:
@@ -84,9 +88,10 @@ def plan_execution_runs(design: ExecutionDesign, *, allow_code: bool = False) ->
             field="factors",
         )
         raise design.locate(error, "factors")
-    base = None if design.scenario is None else Scenario.load(design.scenario)
+    base = _load_base(design)
     planner = _Planner(base, sets, design.cross_validation, Identities(allow_code=allow_code))
     found = [planner.find(file) for file in files]
+    _check_labels(design, found)
     if any(each.fitted for each in sets):
         planner.read_others(found)
     runs = tuple(run for number in range(len(found)) for run in planner.plan(number, found[number]))
@@ -106,7 +111,30 @@ def plan_execution_runs(design: ExecutionDesign, *, allow_code: bool = False) ->
         design.cross_validation.runs,
         planner.identities.code,
         planner.inputs,
+        tuple(f"no model is fitted to {name}: {why}" for name, why in planner.left_out.items()),
     )
+
+
+def _load_base(design: ExecutionDesign) -> Scenario | None:
+    try:
+        return None if design.scenario is None else Scenario.load(design.scenario)
+    except InputError as error:
+        raise design.locate_missing(error) from None
+
+
+def _check_labels(design: ExecutionDesign, found: Sequence[_FoundExecution]) -> None:
+    """Raise an error if no execution has a label that is named and not one of the default ones."""
+    known = list(dict.fromkeys(label for each in found for label in each.execution.labels))
+    for path, (labels, default) in design.named_labels.items():
+        for index, label in enumerate(labels):
+            if label not in (*known, *default):
+                error = InputError(
+                    f"no execution has the label '{label}'",
+                    kind="unknown-reference",
+                    field=f"{'.'.join(path)}[{index}]",
+                    remedy=suggest_name(label, known) or f"known: {', '.join(known) or 'none'}",
+                )
+                raise design.locate(error, *path, index)
 
 
 class _FoundExecution(NamedTuple):
@@ -125,6 +153,8 @@ class _Planner:
     identities: Identities
     inputs: dict[str, str | None] = field(default_factory=dict)
     fitter: CrossFitter | None = None
+    #: The executions that no model is fitted to although they can be read, and why.
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def find(self, file: ExecutionFile) -> _FoundExecution:
         """Find the labels and the scenario of an execution."""
@@ -140,13 +170,20 @@ class _Planner:
         return _FoundExecution(RecordedExecution(file.name, file.path, labels), scenario, refused)
 
     def read_others(self, found: Sequence[_FoundExecution]) -> None:
-        """Read all executions, so that models can be fitted to those that can be read."""
+        """Read all executions, so that models can be fitted to those without wrong records."""
         traces: list[Trace | None] = []
         for each in found:
+            traces.append(None)
             try:
-                traces.append(read(each.execution.path))
+                trace = read(each.execution.path)
             except TwinloopError:
-                traces.append(None)  # the runner reports it
+                continue  # the runner reports it
+            try:
+                check_client_records(trace, each.execution.path)
+            except InputError as error:
+                self.left_out[each.execution.name] = _join_lines(error)
+            else:
+                traces[-1] = trace
         labels = [each.execution.labels for each in found]
         self.fitter = CrossFitter(labels, traces, self.options)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from twinloop.campaign import CampaignJournal, coordinator
-from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.exploration.executions.design import (
-    DEFAULT_CELLS,
-    ExecutionDesign,
-    read_execution_design,
-)
-from twinloop.exploration.executions.measurements import read_measurements
+from twinloop.exploration.executions.design import ExecutionDesign, read_execution_design
+from twinloop.exploration.executions.measurements import MeasuredResults, read_measurements
 from twinloop.exploration.executions.plan import ExecutionPlan, plan_execution_runs
 from twinloop.exploration.executions.runner import ExecutionJob, ExecutionRunner, SetRun
 from twinloop.exploration.executions.storage import HEADER, save_execution_plan
@@ -68,8 +64,7 @@ def explore_executions(
     ):
         try:
             plan = plan_execution_runs(design, allow_code=allow_code)
-            _check_cells(design, plan)
-            measured = read_measurements(design.measured, plan.executions)
+            measured = _read_measurements(design, plan)
         except TwinloopError:
             if is_new and study_folder is not None:
                 remove_folder(study_folder)
@@ -96,18 +91,13 @@ def explore_executions(
     return study
 
 
-def _check_cells(design: ExecutionDesign, plan: ExecutionPlan) -> None:
-    """Raise an error if no execution has a label that is not one of the default ones."""
-    known = list(dict.fromkeys(label for each in plan.executions for label in each.labels))
-    for index, label in enumerate(design.cells):
-        if label not in (*known, *DEFAULT_CELLS):
-            error = InputError(
-                f"no execution has the label '{label}'",
-                kind="unknown-reference",
-                field=f"cells[{index}]",
-                remedy=suggest_name(label, known) or f"known: {', '.join(known) or 'none'}",
-            )
-            raise design.locate(error, "cells", index)
+def _read_measurements(design: ExecutionDesign, plan: ExecutionPlan) -> MeasuredResults:
+    """Read the measured results; their notes are followed by those of the plan."""
+    try:
+        found = read_measurements(design.measured, plan.executions)
+    except InputError as error:
+        raise design.locate_missing(error) from None
+    return replace(found, notes=(*found.notes, *plan.notes))
 
 
 def _run_missing(

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from twinloop.calibration.client_models import apply_parts
 from twinloop.campaign.outcome import evaluate
 from twinloop.engine import CompiledScenario
@@ -100,11 +102,8 @@ class ExecutionRunner:
         if not run.models:
             return self._observe(execution, scenario, run.set.keys)
         fitted = apply_parts(scenario, run.models)
-        first = fitted.seed
-        runs = [
-            self._observe(execution, fitted.replace(seed=first + number), run.set.keys)
-            for number in range(self.repetitions)
-        ]
+        seeds = (draw_seed(fitted.seed, number) for number in range(self.repetitions))
+        runs = [self._observe(execution, fitted.replace(seed=seed), run.set.keys) for seed in seeds]
         return summarise([observations for observations, _ in runs]), runs[0][1]
 
     def _observe(
@@ -124,6 +123,18 @@ class ExecutionRunner:
         simulated = trace_from_run(compiled, compiled.run_to_end())
         cleaned = {f"{each.kind}: {each.what}": each.count for each in workload.cleaned}
         return observe(simulated, execution.trace, execution.measured, keys), cleaned
+
+
+def draw_seed(seed: int, number: int) -> int:
+    """Draw the seed of one of many simulations of an execution with fitted models.
+
+    It is never the recorded seed: an execution that was simulated itself would have its own random
+    boots and run times in its prediction.
+
+    >>> draw_seed(7, 0) == draw_seed(7, 0), 7 in {draw_seed(7, number) for number in range(100)}
+    (True, False)
+    """
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
 def _make_row(

@@ -30,6 +30,7 @@ from twinloop.exploration.executions.tables import (
 )
 from twinloop.exploration.executions.text import execution_study_to_text
 from twinloop.exploration.study.input_hashes import RERUN_REMEDY, Hashes, find_changed_inputs
+from twinloop.exploration.study.intervals import count_required_runs
 from twinloop.exploration.study.state import StudyState
 from twinloop.exploration.study.tables import write_study_tables
 from twinloop.trace.trace import format_count
@@ -70,6 +71,12 @@ class ExecutionStudy(StudyState):
             notes.append(
                 f"{format_count(len(unmeasured), 'execution')} of {len(self.executions):,} without "
                 "measured results: simulated, but without errors"
+            )
+        needed = count_required_runs()
+        if any(each.fitted for each in self.sets) and self.design.cross_validation.runs < needed:
+            notes.append(
+                f"no prediction intervals: they need {needed} simulations of each execution "
+                "(cross_validation.runs)"
             )
         beyond = self.beyond_boots
         if not beyond.is_empty():
