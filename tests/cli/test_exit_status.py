@@ -71,6 +71,23 @@ def test_a_log_without_a_runnable_task_gives_exit_status_1(folder: Path) -> None
     assert answer("simulate", "wide.yaml", ends_with=1)["rejected"] == 2
 
 
+@pytest.mark.parametrize(
+    ("boot", "reason"),
+    [("failed", "10 boots failed"), ("refused", "10 requests refused"), (None, "")],
+)
+def test_the_reason_is_named_if_no_instance_boots(
+    folder: Path, boot: str | None, reason: str
+) -> None:
+    image = {"name": "a", "boot": {"delay": 5} | ({boot: 1} if boot else {})}
+    cloud = {"name": "east", "types": [{"name": "small", "cores": 1}], "images": [image]}
+    task = {"id": "a", "run_time": 5, "requested_time": 5}
+    platform = {"clusters": [{"hosts": [{"cores": 1}]}], "clouds": [cloud]}
+    tl.Scenario(platform=platform, policy="asap", workload={"tasks": [task]}).save("cloud.yaml")
+    found = run("simulate", "cloud.yaml", ends_with=1 if boot else 0)
+    expected = f"no task could run: 1 killed; no instance booted: {reason}\n"
+    assert found.stderr == (expected if boot else "")
+
+
 class Idle(Policy):
     """A policy that never places the tasks with these names."""
 

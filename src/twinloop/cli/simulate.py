@@ -179,7 +179,7 @@ def simulate(
                 soft_wrap=True,
             )
     if not trace.placements.height:
-        print_message(f"no task could run: {_count_statuses(trace)}")
+        print_message(f"no task could run: {_count_statuses(trace)}{_describe_boots(trace)}")
         raise typer.Exit(NOTHING_RAN)
 
 
@@ -190,6 +190,18 @@ def _count_statuses(trace: Any) -> str:
     if skipped := trace.manifest.facts["run"]["skipped"]:
         parts.append(f"{report.format_count(skipped, 'record')} that cannot be run")
     return ", ".join(parts) or "the workload has no tasks"
+
+
+def _describe_boots(trace: Any) -> str:
+    """Describe why no instance booted; empty if one did, or none was requested."""
+    instances = trace.instances
+    if not instances["requested"].count() or instances["ready"].count():
+        return ""
+    lost, refused = ((instances["reason"] == each).sum() for each in ("lost", "refused"))
+    reasons = [report.format_count(lost, "boot") + " failed"] if lost else []
+    if refused:
+        reasons.append(report.format_count(refused, "request") + " refused")
+    return f"; no instance booted: {', '.join(reasons) or 'no boot ended'}"
 
 
 def _parse_window(usage: str | None) -> float | None:
