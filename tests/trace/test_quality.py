@@ -18,6 +18,7 @@ from twinloop.description import Cleaning, InputError
 from twinloop.engine.instance_table import ENDS as LEASE_ENDS
 from twinloop.engine.rental_tables import ENDS as RENTAL_ENDS
 from twinloop.engine.rental_tables import STATES
+from twinloop.policy.brokers import BROKERS
 from twinloop.trace import Trace, read
 from twinloop.trace.quality import RULES, QualityError, check
 from twinloop.trace.quality.prepared_tables import PreparedTables
@@ -636,6 +637,21 @@ def test_findings_of_an_swf_file_have_line_numbers(tmp_path: Path) -> None:
         "within-requested-time": ["dirty.swf:4"],
         "zero-length": ["dirty.swf:5"],
     }
+
+
+@pytest.mark.parametrize("policy", [*BROKERS, "easy"])
+@pytest.mark.parametrize("errors", [None, {"factor": 1.2}])
+def test_predicted_run_times_are_no_limits(policy: str, errors: dict[str, float] | None) -> None:
+    scenario = {"policy": {"name": policy}, "workload": {"prediction_errors": errors}}
+    run = change(log(), "tasks", 1, requested_time=19.0)
+    audit = check(run.with_manifest(kind="simulated", scenario=scenario))
+    assert audit["within-requested-time"].applies == (policy == "easy" and errors is None)
+
+
+def test_an_execution_of_schlouder_predicts_run_times(tmp_path: Path) -> None:
+    file = tmp_path / "a.tasks"
+    file.write_text("[boots]\n48 10 1\n[tasks]\na 10 60 ~ 75\n")
+    assert not check(read(file))["within-requested-time"].applies
 
 
 INVOCATIONS = """\

@@ -326,7 +326,7 @@ _TABLE: Final = (
     ProblemCode(
         "TL0039",
         "within-requested-time",
-        "A task runs no longer than its requested time.",
+        "A task runs no longer than its requested time, unless that is a prediction.",
         "The site did not enforce the limit; leave `kill_at_requested_time` off for this log.",
         severity="warning",
     ),

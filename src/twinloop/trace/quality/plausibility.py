@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.trace.manifest import Manifest
 from twinloop.trace.quality.prepared_tables import PreparedTables
 from twinloop.trace.quality.rule import Violations, name_conditions, select_rows
 from twinloop.trace.recorded_runs import collect_runs
@@ -15,6 +16,8 @@ from twinloop.trace.recorded_runs import collect_runs
 #: not read exactly at the end of a window.
 CPU_TOLERANCE: Final = 1.05
 CPU_TICK: Final = 0.01
+#: Policies of which the requested time of a task is a prediction; those of `policy.brokers`.
+BROKERS: Final = ("asap", "afap", "list", "deadline", "budget")
 
 
 def check_cpu_possible(prepared: PreparedTables) -> Iterator[Violations]:
@@ -107,11 +110,29 @@ def check_runnable(prepared: PreparedTables) -> Iterator[Violations]:
 
 def check_within_requested_time(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `within-requested-time`."""
+    if has_predicted_times(prepared.manifest):
+        return
     both = prepared.table("tasks").drop_nulls(["run_time", "requested_time"])
     if both.height:
         rows = select_rows(both, pl.col("run_time") > pl.col("requested_time")).select("row")
         message = "task '{id}' ran for {run_time} s, but requested {requested_time} s"
         yield Violations("tasks", both.height, rows, message)
+
+
+def has_predicted_times(manifest: Manifest) -> bool:
+    """Whether the requested times of a run are predictions, which are no limits.
+
+    >>> has_predicted_times(Manifest(scenario={"policy": {"name": "asap"}}))
+    True
+    >>> has_predicted_times(Manifest(scenario={"policy": {"name": "easy"}}))
+    False
+    """
+    if manifest.source is not None and manifest.source.format == "schlouder":
+        return True
+    scenario = manifest.scenario or {}
+    workload, policy = scenario.get("workload"), scenario.get("policy")
+    has_errors = isinstance(workload, dict) and workload.get("prediction_errors") is not None
+    return has_errors or (isinstance(policy, dict) and policy.get("name") in BROKERS)
 
 
 def check_zero_length(prepared: PreparedTables) -> Iterator[Violations]:
