@@ -4,6 +4,7 @@ from functools import cache
 
 import twinloop as tl
 from twinloop.exploration.study.study import Study
+from twinloop.report.figures.study import plot_available, plot_effects
 from twinloop.report.pages.study import describe_recommendation, rank_configurations
 
 CLOUD = {
@@ -17,8 +18,9 @@ CLOUD = {
 
 @cache
 def make_rental_study() -> Study:
-    """Six tasks of at most 45 minutes: on one instance, on six, or for the price of an hour."""
-    tasks = [{"id": f"t{n}", "run_time": 1800 if n < 2 else 2700, "cores": 1} for n in range(6)]
+    """Six tasks, one of them longer than an hour: on one to six instances, or for one hour."""
+    times = (1800, 1800, 2700, 2700, 2700, 4200)
+    tasks = [{"id": f"t{n}", "run_time": time, "cores": 1} for n, time in enumerate(times)]
     scenario = tl.Scenario(
         platform={
             "clusters": [{"name": "hosts", "hosts": [{"name": "h", "count": 9, "cores": 1}]}],
@@ -41,10 +43,34 @@ def make_rental_study() -> Study:
 def test_the_headline_has_all_objectives() -> None:
     study = make_rental_study()
     lines = describe_recommendation(study, rank_configurations(study))
-    # Each of six instances is paid for one hour, the baseline for five: 4 h and a boot.
-    assert lines[0].startswith("strategy each is predicted to be best by makespan: 45.5 min")
-    assert lines[0].endswith("; bill 31.50, +20 %.")
+    # Six instances are paid for seven hours; the one of the baseline for five: 4.4 h and a boot.
+    assert lines[0].startswith("strategy each is predicted to be best by makespan: 1.18 h, -73.4 %")
+    assert lines[0].endswith("; bill 36.75, +40 %.")
     assert lines[-1] == (
-        "It is best by makespan only, and one of the 2 configurations on the Pareto front of "
+        "It is best by makespan only, and one of the 3 configurations on the Pareto front of "
         "makespan and bill."
     )
+
+
+def test_a_level_with_fewer_tasks_is_marked_and_not_the_lowest() -> None:
+    study = make_rental_study()
+    effects = {(row["factor"], row["level"]): row for row in study.effects().rows(named=True)}
+    assert effects["strategy", "budget"]["mean"] < effects["strategy", "each"]["mean"]
+    marked = [key for key, row in effects.items() if row["fewer_tasks"]]
+    assert marked == [("strategy", "budget"), ("limit", "-")]
+    lines = [" ".join(line.split()) for line in str(study).split("\n")]
+    assert "strategy 97% each (4230) one (15,930)" in lines
+    assert "limit 3% 3 (6030) 2 (8730)" in lines
+    assert lines[-1] == "fewer tasks: strategy budget (2730), limit not active (7630)"
+    figure = plot_effects(study)
+    assert "strategy: budget (fewer tasks)" in figure.layout.yaxis.ticktext
+    (points,) = (trace for trace in figure.data if (trace.name or "").startswith("strategy"))
+    assert list(points.marker.symbol) == ["circle", "circle", "circle", "circle-open"]
+
+
+def test_a_factor_that_needs_one_level_of_another_has_no_interaction_with_it() -> None:
+    study = make_rental_study()
+    assert study.interactions().is_empty()
+    figures, missing = plot_available(study)
+    assert "interactions" not in figures
+    assert missing == ["there are no interactions to draw: no pair of factors varies independently"]

@@ -226,5 +226,7 @@ def _make_document(study: Any, top: int) -> dict[str, Any]:
         "intervals": [] if ranking is None else study.intervals().drop("configuration").to_dicts(),
         "effects": []
         if ranking is None
-        else study.effects().select("factor", "level", "mean", "effect", "share").to_dicts(),
+        else study.effects()
+        .select("factor", "level", "mean", "effect", "share", "fewer_tasks")
+        .to_dicts(),
     }

@@ -26,6 +26,7 @@ _MAIN_SCHEMA: Final = {
     "level": pl.String,
     "runs": pl.Int64,
     **dict.fromkeys(("mean", "effect", "low", "high", "share"), pl.Float64),
+    "fewer_tasks": pl.Boolean,
 }
 _PAIR_SCHEMA: Final = {
     **dict.fromkeys(("factor", "other", "level", "other_level"), pl.String),
@@ -48,6 +49,10 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     analysis of variance, and the shares of factors, interactions and residuals add up to 1. A
     factor that is active in some runs only explains differences between these runs; the difference
     from the other runs belongs to the factor in its condition `when`.
+
+    `fewer_tasks`: the runs with the level complete a smaller share of their tasks than those with
+    another level of the factor, so that their KPIs cannot be compared; false if the runs have no
+    columns `tasks` and `completed`.
 
     A numeric factor with more than eight levels, as in a Latin hypercube, is binned by quartile,
     for example `1 to 1.23`. Failed runs, which have no KPI, are left out.
@@ -73,6 +78,7 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
         share = model.compute_share(all_squares - model.compute_explained_squares(others))
         active = model.values[factor.active]
         active_mean = _compute_mean(active) if len(active) else 0.0
+        fewer = model.find_fewer_tasks(factor)
         for code, label in (*enumerate(factor.labels), (-1, INACTIVE)):
             values = model.values[factor.codes == code]
             if not len(values):
@@ -88,6 +94,7 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
                     "low": low,
                     "high": high,
                     "share": share,
+                    "fewer_tasks": code in fewer,
                 }
             )
     return pl.DataFrame(rows, schema=_MAIN_SCHEMA)
@@ -95,6 +102,9 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
 
 def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
     """Compute two-factor interactions: a row per pair of factors and pair of levels.
+
+    Pairs without an interaction that can be estimated are left out, for example a factor and
+    another one that is active with one of its levels only.
 
     `mean` is the mean of the runs with both levels; pairs of levels without a run are left out.
     `interaction` is the mean of the residuals of the additive least-squares fit of all factors. In
@@ -116,6 +126,8 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     rows: list[dict[str, Any]] = []
     for (name, one), (other_name, other) in combinations(model.factors.items(), 2):
         both = _multiply_columns(one.columns, other.columns)
+        if not model.can_estimate(both):
+            continue
         share = model.compute_share(
             model.compute_explained_squares(model.factors, both) - all_squares
         )
@@ -192,6 +204,8 @@ class _LinearModel:
             )
         self.values = measured[kpi].cast(pl.Float64).to_numpy()
         self.factors = {name: _Factor(measured[name]) for name in factors}
+        has_counts = {"tasks", "completed"} <= set(measured.columns)
+        self._counts = measured.select("tasks", "completed") if has_counts else None
         self._centred = self.values - self.values.mean()
         self._total = float(self._centred @ self._centred)
 
@@ -214,15 +228,41 @@ class _LinearModel:
         residuals: Floats = self._centred - self._predict(self.factors, None)
         return residuals
 
-    def _predict(self, factors: dict[str, _Factor], more: Floats | None) -> Floats:
+    def can_estimate(self, more: Floats) -> bool:
+        """Whether these columns differ from all combinations of the columns of the factors."""
+        without, with_them = (self._make_design(self.factors, each) for each in (None, more))
+        return _compute_rank(with_them) > _compute_rank(without)
+
+    def find_fewer_tasks(self, factor: _Factor) -> set[int]:
+        """Find the codes of the levels whose runs complete a smaller share of tasks than others."""
+        if self._counts is None:
+            return set()
+        sums = self._counts.with_columns(code=pl.Series(factor.codes)).group_by("code").sum()
+        shares = {
+            code: round(completed / tasks, 12)
+            for code, tasks, completed in sums.select("code", "tasks", "completed").iter_rows()
+            if tasks and completed is not None
+        }
+        return {code for code, share in shares.items() if share < max(shares.values())}
+
+    def _make_design(self, factors: dict[str, _Factor], more: Floats | None) -> Floats:
         parts = [factor.columns for factor in factors.values()]
         design = np.hstack([np.zeros((len(self.values), 0)), *parts, *_list_columns(more)])
-        design -= design.mean(axis=0)
+        return np.asarray(design - design.mean(axis=0), dtype=np.float64)
+
+    def _predict(self, factors: dict[str, _Factor], more: Floats | None) -> Floats:
+        design = self._make_design(factors, more)
         # The columns are collinear, so the minimum-norm solution is taken. There are few columns
         # and many rows, so the normal equations are solved.
         solution = np.linalg.pinv(design.T @ design, rcond=1e-10, hermitian=True)
         fitted: Floats = design @ (solution @ (design.T @ self._centred))
         return fitted
+
+
+def _compute_rank(design: Floats) -> int:
+    """Compute the rank by the matrix of the normal equations, as there are many rows."""
+    squares = np.linalg.eigvalsh(design.T @ design)
+    return int((squares > 1e-10 * squares.max(initial=0.0)).sum())
 
 
 def _list_columns(more: Floats | None) -> Iterable[Floats]:

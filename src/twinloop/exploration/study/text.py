@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from twinloop.description.safe_text import join_lines
 from twinloop.exploration.ranking.objectives import Objective
+from twinloop.exploration.study.effects import INACTIVE
 from twinloop.exploration.study.intervals import PREDICTION_LEVEL
 from twinloop.exploration.text_tables import align_columns, format_figure
 from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from twinloop.exploration.study.study import Study
 
 #: Maximum number of configurations in a table.
@@ -73,18 +74,31 @@ def _describe_progress(study: Study) -> str:
 
 
 def _list_effects(study: Study, by: str) -> list[str]:
-    """List the share of the variance of each factor, and its lowest and highest level."""
+    """List the share of the variance of each factor, and its lowest and highest level.
+
+    A level with fewer completed tasks is neither: less work improves most figures.
+    """
     effects = study.effects(by)
     if effects.is_empty():
         return []
-    rows = []
+    rows, fewer = [], []
     for (factor,), levels in effects.group_by("factor", maintain_order=True):
-        ordered = levels.sort("mean")
-        ends = [f"{ordered['level'][at]} ({format_figure(ordered['mean'][at])})" for at in (0, -1)]
+        ordered = levels.filter(~pl.col("fewer_tasks")).sort("mean")
+        ends = [_format_level(*ordered.select("level", "mean").row(at)) for at in (0, -1)]
+        fewer += [
+            f"{factor} {_format_level(*row)}"
+            for row in levels.filter("fewer_tasks").select("level", "mean").rows()
+        ]
         share = ordered["share"][0]
         rows.append((str(factor), "-" if share is None else f"{share:.0%}", *ends))
     head = f"Effects of the factors on {by} (share of the variance):"
-    return ["", head, *format_table(("factor", "share", "lowest at", "highest at"), rows)]
+    table = format_table(("factor", "share", "lowest at", "highest at"), rows)
+    return ["", head, *table, *([f"  fewer tasks: {', '.join(fewer)}"] if fewer else [])]
+
+
+def _format_level(level: str, mean: float) -> str:
+    name = "not active" if level == INACTIVE else level
+    return f"{name} ({format_figure(mean)})"
 
 
 def format_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

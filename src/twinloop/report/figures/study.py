@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
+from twinloop.exploration.study.effects import INACTIVE
 from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.figures.pareto import plot_pareto
@@ -26,7 +27,7 @@ MAX_LEVELS: Final = 30
 #: Minimum number of runs of a level with an interval.
 MIN_RUNS: Final = 4
 #: The label of an inactive factor.
-_INACTIVE: Final = {"-": "not active"}
+_INACTIVE: Final = {INACTIVE: "not active"}
 # Cells near zero are transparent, for light and dark pages.
 _DIVERGING_COLOURS: Final = [
     [0.0, "rgba(47, 109, 179, 1)"],
@@ -96,12 +97,18 @@ def plot_effects(study: Study, kpi: str | None = None) -> Figure:
         y = next_y + np.arange(rows.height)
         next_y = float(y[-1]) + 1.6
         ticks += y.tolist()
-        labels = [_label_level(factor, level) for level in rows["level"]]
+        labels = [
+            _label_level(factor, level) + (" (fewer tasks)" if fewer else "")
+            for level, fewer in rows.select("level", "fewer_tasks").rows()
+        ]
+        symbols = ["circle-open" if fewer else "circle" for fewer in rows["fewer_tasks"]]
         names += labels
         figure.add_scatter(
             x=rows["mean"].to_list(), y=y, mode="markers",
             name=f"{escape_label(factor)} ({_format_percent(shares[factor])} of the variance)",
-            marker={"color": colours.GROUPS[index % len(colours.GROUPS)], "size": 9},
+            marker={
+                "color": colours.GROUPS[index % len(colours.GROUPS)], "size": 9, "symbol": symbols,
+            },
             error_x=_make_error_bars(rows), text=_make_hover_texts(rows, labels, kpi),
             customdata=rows.select("runs", "effect", "low", "high").rows(),
             hovertemplate="%{text}<extra></extra>",
@@ -127,6 +134,8 @@ def plot_effects(study: Study, kpi: str | None = None) -> Figure:
         if without_bar
         else []
     )
+    if effects["fewer_tasks"].any():
+        extra.append("open: fewer tasks complete than with another level, so do not compare them")
     return attach_notes(figure, [note, *extra])
 
 
@@ -184,10 +193,10 @@ def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
         scale_value(kpi, pl.col(name)) for name in ("interaction", "mean")
     )
     if not interactions.height:
-        raise InputError(
-            "there are no interactions to draw: the study has fewer than two factors",
-            kind="nothing-to-draw",
-        )
+        why = "the study has fewer than two factors"
+        if len(study.factors) > 1:
+            why = "no pair of factors varies independently"
+        raise InputError(f"there are no interactions to draw: {why}", kind="nothing-to-draw")
     levels = interactions.select("factor", "level").unique().height
     others = interactions.select("other", "other_level").unique().height
     by_level = levels + others <= MAX_LEVELS
