@@ -12,7 +12,7 @@ import pytest
 
 from twinloop.description import DescriptionError, InputError
 from twinloop.policy import POLICIES, Easy, Policy, list_policies, make_policy, resolve_policy
-from twinloop.policy.registry import ENTRY_POINT_GROUP
+from twinloop.policy.registry import CLIENTS, ENTRY_POINT_GROUP
 from twinloop.scenario import Scenario
 
 CODE = """
@@ -222,3 +222,9 @@ def test_an_unusable_plug_in_is_an_error(plug_ins: list[EntryPoint], name: str, 
         make_policy(name)
     with pytest.raises(InputError, match=said):
         Scenario(platform="2x8", workload="log.swf", policy=name)
+
+
+def test_the_error_of_an_unknown_name_lists_all_names() -> None:
+    with pytest.raises(InputError, match="no policy is called 'bogus'") as caught:
+        make_policy("bogus")
+    assert caught.value.remedy == f"known: {', '.join((*POLICIES, *CLIENTS))}"

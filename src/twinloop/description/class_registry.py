@@ -48,10 +48,11 @@ class ClassRegistry:
             return
         offered = list_plugins(self._group)
         if name not in offered:
+            known = [*self._built_in, *offered]
             raise InputError(
                 f"no {self._kind} is called '{name}'",
                 kind="unknown-name",
-                remedy=suggest_name(name, [*self._built_in, *offered]),
+                remedy=suggest_name(name, known, listed=len(known)),
             )
 
     def load(self, name: str, *, allow_code: bool) -> Any:
