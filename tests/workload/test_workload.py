@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import twinloop
 from twinloop.description.errors import InputError, TwinloopError
 from twinloop.engine import simulate
 from twinloop.scenario import Scenario
@@ -321,6 +322,13 @@ def test_duplicate_ids_are_an_error_also_with_usage():
     )
     with pytest.raises(InputError, match="'a' occurs more than once"):
         Workload.from_trace(trace)
+
+
+def test_the_error_of_a_duplicate_id_names_the_file_and_the_line(tmp_path):
+    log = tmp_path / "jobs.csv"
+    log.write_text("id,submit,cores,run_time\na,0,1,5\nb,0,1,5\na,1,1,5\n")
+    with pytest.raises(InputError, match=r"jobs\.csv:4: tasks\.id: 'a' occurs more than once"):
+        Workload.from_trace(twinloop.read(log))
 
 
 def test_a_wrong_type_is_an_error_with_a_remedy():

@@ -8,6 +8,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.quality.source_positions import locate_row
 from twinloop.trace.trace import Trace
 
 
@@ -43,10 +44,13 @@ def number_tasks(trace: Trace) -> pl.DataFrame:
     tasks = trace.tasks.with_row_index("order")
     ids = tasks["id"]
     if ids.null_count() or ids.n_unique() < ids.len():
-        name = ids.filter(ids.is_duplicated() | ids.is_null())[0]
+        row = int((ids.is_null() | ~ids.is_first_distinct()).arg_true()[0])
+        name, place = ids[row], locate_row(trace, "tasks", row)
         raise InputError(
             "is missing for a task" if name is None else f"'{name}' occurs more than once",
             kind="missing-field" if name is None else "duplicate-name",
+            file=place.file,
+            line=place.line,
             field="tasks.id",
             remedy="check the trace, and repair or remove such tasks",
         )
