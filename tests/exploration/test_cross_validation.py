@@ -166,7 +166,7 @@ def test_a_run_is_the_median_of_single_simulations(study: ExecutionStudy, execut
     name = own.name
     path = executions / f"{name}.tasks"
     scenario = models.apply(scenario_of_run(path, inject="predictions"))
-    seeds = [draw_seed(scenario.seed, number) for number in range(RUNS)]
+    seeds = [draw_seed(scenario.seed, path.name, number) for number in range(RUNS)]
     found = [client_metrics(tl.simulate(scenario.replace(seed=seed))) for seed in seeds]
     row = study.runs.filter(execution=name, set="fit boots + run_times").row(0, named=True)
     for column, values in (

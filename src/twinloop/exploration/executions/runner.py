@@ -48,8 +48,9 @@ class ExecutionJob:
 
 
 class _LoadedExecution(NamedTuple):
-    """An execution, the scenario that simulates it, and what was measured in it."""
+    """An execution: the name of its file, its scenario, and what was measured in it."""
 
+    name: str
     trace: Trace
     scenario: Scenario
     measured: Observations
@@ -84,15 +85,14 @@ class ExecutionRunner:
 
     def _run(self, execution: _LoadedExecution, run: SetRun) -> dict[str, Any]:
         """Simulate a set; return its row of the journal."""
-        name = Path(execution.scenario.workload.path or "").name
-        outcome = evaluate(lambda _: self._simulate(execution, run), name)
+        outcome = evaluate(lambda _: self._simulate(execution, run), execution.name)
         kpis, cleaned = (None, {}) if outcome.value is None else outcome.value
         return _make_row(run.key, kpis, outcome.seconds, outcome.error, cleaned)
 
     def _load(self, path: str) -> _LoadedExecution:
         trace = read(path)
         scenario = make_execution_scenario(path, trace.manifest.scenario, self.base)
-        return _LoadedExecution(trace, scenario, observe_execution(trace))
+        return _LoadedExecution(Path(path).name, trace, scenario, observe_execution(trace))
 
     def _simulate(self, execution: _LoadedExecution, run: SetRun) -> _Simulated:
         """Simulate an execution with a set, and observe the simulation."""
@@ -102,8 +102,11 @@ class ExecutionRunner:
         if not run.models:
             return self._observe(execution, scenario, run.set.keys)
         fitted = apply_parts(scenario, run.models)
-        seeds = (draw_seed(fitted.seed, number) for number in range(self.repetitions))
-        runs = [self._observe(execution, fitted.replace(seed=seed), run.set.keys) for seed in seeds]
+        scenarios = (
+            fitted.replace(seed=draw_seed(fitted.seed, execution.name, number))
+            for number in range(self.repetitions)
+        )
+        runs = [self._observe(execution, each, run.set.keys) for each in scenarios]
         return summarise([observations for observations, _ in runs]), runs[0][1]
 
     def _observe(
@@ -125,16 +128,20 @@ class ExecutionRunner:
         return observe(simulated, execution.trace, execution.measured, keys), cleaned
 
 
-def draw_seed(seed: int, number: int) -> int:
+def draw_seed(seed: int, execution: str, number: int) -> int:
     """Draw the seed of one of many simulations of an execution with fitted models.
 
     It is never the recorded seed: an execution that was simulated itself would have its own random
-    boots and run times in its prediction.
+    boots and run times in its prediction. Executions have different ones, so that the luck of one
+    is not that of all.
 
-    >>> draw_seed(7, 0) == draw_seed(7, 0), 7 in {draw_seed(7, number) for number in range(100)}
-    (True, False)
+    >>> draw_seed(7, "a.tasks", 0) == draw_seed(7, "a.tasks", 0)
+    True
+    >>> len({7, *(draw_seed(7, name, n) for name in ("a.tasks", "b.tasks") for n in range(19))})
+    39
     """
-    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+    words = [seed, number, *execution.encode()]
+    return int(np.random.SeedSequence(words).generate_state(1)[0])
 
 
 def _make_row(
