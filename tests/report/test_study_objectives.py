@@ -1,9 +1,13 @@
 """Study with two objectives, a conditional factor, and a strategy that completes fewer tasks."""
 
+import xml.etree.ElementTree as ET
 from functools import cache
+from pathlib import Path
 
 import twinloop as tl
 from twinloop.exploration.study.study import Study
+from twinloop.report.figures.label_boxes import count_overlaps, list_line_boxes
+from twinloop.report.figures.pareto import plot_pareto
 from twinloop.report.figures.study import plot_available, plot_effects
 from twinloop.report.pages.study import describe_recommendation, rank_configurations
 
@@ -74,3 +78,37 @@ def test_a_factor_that_needs_one_level_of_another_has_no_interaction_with_it() -
     figures, missing = plot_available(study)
     assert "interactions" not in figures
     assert missing == ["there are no interactions to draw: no pair of factors varies independently"]
+
+
+def test_the_trade_off_has_hours_logarithmic_axes_and_all_names() -> None:
+    figure = plot_pareto(make_rental_study())
+    assert figure.layout.xaxis.title.text == "makespan (h), logarithmic, less is better"
+    assert figure.layout.xaxis.type == "log"
+    assert figure.layout.yaxis.title.text == "bill, logarithmic, less is better"
+    points = {trace.name: trace for trace in figure.data if trace.customdata is not None}
+    assert list(points["each"].x) == [4230 / 3600]
+    # The second factor has the symbol of a level; open is a configuration with fewer tasks.
+    assert points["each"].marker.symbol == ("circle",)
+    assert points["budget"].marker.symbol == ("circle-open",)
+    assert "open: fewer tasks complete than in other configurations" in figure.layout.meta["notes"]
+    (names,) = (trace for trace in figure.data if trace.name == "names")
+    assert {text.strip() for text in names.text} == {
+        "each", "list, 3", "one", "budget (fewer tasks)",
+    }  # fmt: skip
+    best = [trace.name for trace in figure.data if (trace.name or "").startswith("best by")]
+    assert best == ["best by makespan: each"]
+
+
+def test_no_label_of_the_picture_in_the_tutorial_is_crossed_by_the_front() -> None:
+    path = Path(__file__).resolve().parents[2] / "docs" / "assets" / "cost.svg"
+    root = ET.parse(path).getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    (front,) = root.iter(f"{name}polyline")
+    corners = [each.split(",") for each in front.get("points", "").split()]
+    line = list_line_boxes([(float(x), float(y)) for x, y in corners])
+    labels = list(root.iter(f"{name}text"))[-9:]
+    assert labels[0].text == "asap"
+    for label in labels:
+        left, base = float(label.get("x", 0)), float(label.get("y", 0))
+        width = 6.2 * len(label.text or "")
+        assert not count_overlaps((left, base - 10, left + width, base + 3), line), label.text

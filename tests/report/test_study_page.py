@@ -243,7 +243,7 @@ def test_equal_predictions_are_one_row_with_the_lead_over_the_next() -> None:
 
 def test_the_recommended_configuration_has_a_ring_and_coinciding_points_are_counted() -> None:
     figure = plot_pareto(make_study(), "makespan_s", "wait_p95_s")
-    (ring,) = (trace for trace in figure.data if trace.name.startswith("recommended"))
+    (ring,) = (trace for trace in figure.data if trace.name.startswith("best by makespan"))
     assert ring.x[0] == make_study().configurations["makespan_s"].min()
     (names,) = (trace for trace in figure.data if trace.name == "names")
     assert 1 <= len(names.text) <= 6

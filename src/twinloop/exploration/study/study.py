@@ -283,15 +283,8 @@ class Study(StudyState):
             self._check_kpi(each.kpi)
         table = self.configurations
         values = table.select(each.kpi for each in chosen).cast(pl.Float64).fill_null(math.nan)
-        shortfalls = compute_shortfalls(self._outlines, self.baseline)
-        lowest = min(shortfalls, default=0.0)
-        fewer = [
-            each.configuration
-            for each, shortfall in zip(self._outlines, shortfalls, strict=True)
-            if shortfall > lowest
-        ]
         comparable = values.with_columns(
-            pl.when(table["configuration"].is_in(fewer))
+            pl.when(table["configuration"].is_in(self.fewer_tasks))
             .then(math.nan)
             .otherwise(pl.all())
             .name.keep()
@@ -299,6 +292,17 @@ class Study(StudyState):
         on_front = find_front(comparable.to_numpy(), [each.lower for each in chosen])
         first = chosen[0]
         return table.filter(pl.Series(on_front)).sort(first.kpi, descending=not first.lower)
+
+    @property
+    def fewer_tasks(self) -> tuple[int, ...]:
+        """The numbers of the configurations that complete a smaller share of tasks than others."""
+        shortfalls = compute_shortfalls(self._outlines, self.baseline)
+        lowest = min(shortfalls, default=0.0)
+        return tuple(
+            each.configuration
+            for each, shortfall in zip(self._outlines, shortfalls, strict=True)
+            if each.configuration is not None and shortfall > lowest
+        )
 
     @property
     def objectives(self) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,9 +12,15 @@ import polars as pl
 from twinloop.description.errors import InputError
 from twinloop.exploration.study.intervals import PREDICTION_LEVEL
 from twinloop.report.figures import colours
+from twinloop.report.figures.configuration_labels import (
+    add_labels,
+    format_level,
+    label_configuration,
+)
 from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
-from twinloop.report.kpi_text import label_kpi, scale_value
-from twinloop.report.quantity_text import format_count, shorten_name
+from twinloop.report.figures.objective_axis import POSITIONS, ObjectiveAxis
+from twinloop.report.kpi_text import MONEY, label_kpi, name_kpi, scale_value
+from twinloop.report.quantity_text import format_count
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -27,11 +33,8 @@ MAX_POINTS: Final = 4000
 #: Maximum number of points with error bars; more have none.
 MAX_ERROR_BARS: Final = 60
 
-#: Maximum number of points of the front with a label, and of characters of a label.
-MAX_NAMED: Final = 6
-_MAX_LABEL_LENGTH: Final = 40
-#: Labels closer than this would overlap, as fractions of the width and the height of the figure.
-_MIN_LABEL_DISTANCE: Final = (0.35, 0.06)
+_DEVIATION: Final = "standard deviation"
+_X, _Y = POSITIONS
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 
 
@@ -76,7 +79,13 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
             "there is no Pareto front to draw: no configuration has both objectives",
             kind="nothing-to-draw",
         )
-    table = table.with_columns(front=pl.col("configuration").is_in(best["configuration"].implode()))
+    table = table.with_columns(
+        front=pl.col("configuration").is_in(best["configuration"].implode()),
+        fewer=pl.col("configuration").is_in(study.fewer_tasks),
+    )
+    bars = _name_error_bars(table, one.kpi, other.kpi)
+    axes = tuple(_make_axis(each, table, bars) for each in (one, other))
+    table, best = (_add_positions(each, axes) for each in (table, best))
     notes = []
     if table.height > MAX_POINTS:
         notes.append(
@@ -87,19 +96,23 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
         picked = np.linspace(0, rest.height - 1, MAX_POINTS).round().astype(int)
         table = pl.concat([rest[np.unique(picked).tolist()], table.filter("front")])
     figure = create_figure("Trade-off and Pareto front")
-    _add_front(figure, best, one, other)
-    bars = _add_points(figure, study, table, one.kpi, other.kpi)
-    _add_baseline(figure, study, one.kpi, other.kpi)
-    _add_recommendation(figure, study, table, one.kpi, other.kpi)
-    _add_names(figure, study, table, one.kpi, other.kpi)
+    _add_front(figure, best, axes)
+    _add_points(figure, study, table, axes, bars)
+    _add_baseline(figure, study, axes)
+    _add_recommendation(figure, study, table, axes)
+    add_labels(figure, study.factors, table, axes)
     figure.update_layout(
-        xaxis={"title": {"text": _label_axis(one)}},
-        yaxis={"title": {"text": _label_axis(other)}},
+        xaxis={"title": {"text": axes[0].title}, "type": axes[0].kind},
+        yaxis={"title": {"text": axes[1].title}, "type": axes[1].kind},
         hovermode="closest",
     )
     notes.insert(0, f"{format_count(best.height, 'configuration')} on the front: none is better in "
                     "one without being worse in the other")  # fmt: skip
-    return attach_notes(figure, [*notes, *([bars] if bars else [])])
+    if bars:
+        notes.append(f"bars are {bars}s over the seeds")
+    if table["fewer"].any():
+        notes.append("open: fewer tasks complete than in other configurations")
+    return attach_notes(figure, notes)
 
 
 def _scale_table(table: pl.DataFrame, study: Study) -> pl.DataFrame:
@@ -126,44 +139,68 @@ def _add_intervals(table: pl.DataFrame, study: Study, kpis: Sequence[str]) -> pl
     return table
 
 
-def _label_axis(objective: Objective) -> str:
-    return f"{label_kpi(objective.kpi)}, {'less' if objective.lower else 'more'} is better"
+def _make_axis(objective: Objective, table: pl.DataFrame, bars: str | None) -> ObjectiveAxis:
+    """Make the axis that contains all values of an objective with their bars."""
+    kpi = objective.kpi
+    ends = [table[kpi]]
+    if bars == _DEVIATION:
+        spread = table[f"{kpi}_sd"].fill_null(0.0)
+        ends += [table[kpi] - spread, table[kpi] + spread]
+    elif bars:
+        ends += [table[f"{kpi}_low"], table[f"{kpi}_high"]]
+    values = pl.concat([each.cast(pl.Float64).alias(kpi) for each in ends]).drop_nulls()
+    return ObjectiveAxis.of(objective, float(values.min()), float(values.max()))  # type: ignore[arg-type]
 
 
-def _add_front(figure: Figure, best: pl.DataFrame, one: Objective, other: Objective) -> None:
-    x, y = best[one.kpi].to_list(), best[other.kpi].to_list()
+def _add_positions(table: pl.DataFrame, axes: Sequence[ObjectiveAxis]) -> pl.DataFrame:
+    """Add the values of the objectives, and of their bars, in the units of the axes."""
+    return table.with_columns(
+        (pl.col(f"{axis.objective.kpi}{end}") / axis.divisor).alias(f"{name}{end}")
+        for name, axis in zip((_X, _Y), axes, strict=True)
+        for end in ("", "_sd", "_low", "_high")
+        if f"{axis.objective.kpi}{end}" in table.columns
+    )
+
+
+def _add_front(figure: Figure, best: pl.DataFrame, axes: Sequence[ObjectiveAxis]) -> None:
+    both_lower = all(axis.objective.lower for axis in axes)
     figure.add_scatter(
-        x=x, y=y, name="Pareto front", mode="lines", hoverinfo="skip", meta={"aside": True},
+        x=best[_X].to_list(), y=best[_Y].to_list(),
+        name="Pareto front", mode="lines", hoverinfo="skip", meta={"aside": True},
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5,
-              "shape": "hv" if one.lower and other.lower else "linear"},
+              "shape": "hv" if both_lower else "linear"},
     )  # fmt: skip
 
 
 def _add_points(
-    figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str
-) -> str | None:
-    """Add the points with error bars; return what the bars are, None without bars."""
+    figure: Figure,
+    study: Study,
+    table: pl.DataFrame,
+    axes: Sequence[ObjectiveAxis],
+    bars: str | None,
+) -> None:
+    """Add the points with error bars."""
     factors = study.factors
     by = factors[0] if factors else None
     groups = _split_groups(table, by)
     symbols = _assign_symbols(table, factors[1]) if len(factors) > 1 else {}
-    columns = [*factors, *study.kpis, "front"]
-    bars = _name_error_bars(table, one, other)
+    columns = [*factors, *study.kpis, "front", "fewer"]
+    x, y = (axis.label for axis in axes)
     common = {
         "hovertemplate": "<b>%{text}</b><br>"
         + "<br>".join(
-            f"{escape_label(label_kpi(kpi))} %{{customdata[{len(factors) + index}]:.4~g}}"
+            f"{escape_label(label_kpi(kpi))} "
+            f"%{{customdata[{len(factors) + index}]:{',.2f' if kpi in MONEY else '.4~g'}}}"
             for index, kpi in enumerate(study.kpis)
         )
         + "<extra></extra>",
         "meta": {
             "columns": {
-                "x": label_kpi(one), "y": label_kpi(other), "text": "configuration",
-                "error_x": f"{bars} of {label_kpi(one)}",
-                "error_y": f"{bars} of {label_kpi(other)}",
+                "x": x, "y": y, "text": "configuration",
+                "error_x": f"{bars} of {x}", "error_y": f"{bars} of {y}",
                 "customdata": [
                     *map(escape_label, factors), *(f"{label_kpi(kpi)}, mean" for kpi in study.kpis),
-                    "on the front",
+                    "on the front", "fewer tasks",
                 ],
             }
         },
@@ -172,11 +209,16 @@ def _add_points(
         colour = colours.GROUPS[index] if index < len(colours.GROUPS) else colours.OTHERS
         marker: dict[str, Any] = {"color": colour, "opacity": 0.85}
         marker["size"] = np.where(rows["front"].to_numpy(), 13, 9).tolist()
+        shapes = [_SYMBOLS[0]] * rows.height
         if symbols:
-            marker["symbol"] = [symbols[_format_level(value)] for value in rows[factors[1]]]
-        error_bars = _make_error_bars(rows, one, other) if bars else {}
+            shapes = [symbols[format_level(value)] for value in rows[factors[1]]]
+        marker["symbol"] = [
+            f"{shape}-open" if fewer else shape
+            for shape, fewer in zip(shapes, rows["fewer"], strict=True)
+        ]
+        error_bars = _make_error_bars(rows) if bars else {}
         figure.add_scatter(
-            x=rows[one].to_list(), y=rows[other].to_list(), name=escape_label(name), mode="markers",
+            x=rows[_X].to_list(), y=rows[_Y].to_list(), name=escape_label(name), mode="markers",
             marker=marker, text=[escape_label(each) for each in rows["name"]],
             customdata=[
                 [_shorten_value(value) for value in row] for row in rows.select(columns).rows()
@@ -188,7 +230,6 @@ def _add_points(
             x=[None], y=[None], mode="markers", name=escape_label(f"{factors[1]}: {value}"),
             marker={"symbol": symbol, "color": colours.OTHERS, "size": 8}, hoverinfo="skip",
         )  # fmt: skip
-    return f"bars are {bars}s over the seeds" if bars else None
 
 
 def _split_groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
@@ -203,7 +244,7 @@ def _split_groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame
             [f"{by} {edges[quarter]:.3g} to {edges[quarter + 1]:.3g}" for quarter in quarters]
         )
     else:
-        labels = pl.Series([_format_level(value) for value in column])
+        labels = pl.Series([format_level(value) for value in column])
     names = labels.unique(maintain_order=True).to_list()
     groups = {name: table.filter(labels == name) for name in names[: len(colours.GROUPS)]}
     if len(names) > len(colours.GROUPS):
@@ -214,14 +255,8 @@ def _split_groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame
 
 def _assign_symbols(table: pl.DataFrame, factor: str) -> dict[str, str]:
     """Assign a symbol to each level; none if there are more levels than symbols."""
-    levels = [_format_level(value) for value in table[factor].unique(maintain_order=True)]
+    levels = [format_level(value) for value in table[factor].unique(maintain_order=True)]
     return dict(zip(levels, _SYMBOLS, strict=False)) if len(levels) <= len(_SYMBOLS) else {}
-
-
-def _format_level(value: Any) -> str:
-    if value is None:
-        return "not active"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _name_error_bars(table: pl.DataFrame, one: str, other: str) -> str | None:
@@ -231,45 +266,51 @@ def _name_error_bars(table: pl.DataFrame, one: str, other: str) -> str | None:
     if not table.select(f"{one}_low", f"{other}_low").null_count().sum_horizontal().item():
         return f"{100 * PREDICTION_LEVEL:g} % prediction interval"
     has_spread = any(table[f"{kpi}_sd"].max() for kpi in (one, other))
-    return "standard deviation" if has_spread else None
+    return _DEVIATION if has_spread else None
 
 
-def _make_error_bars(rows: pl.DataFrame, one: str, other: str) -> dict[str, Any]:
+def _make_error_bars(rows: pl.DataFrame) -> dict[str, Any]:
     error_bars: dict[str, Any] = {}
-    for axis, kpi in (("error_x", one), ("error_y", other)):
+    for axis, position in (("error_x", _X), ("error_y", _Y)):
         common = {"type": "data", "thickness": 0.7, "width": 3}
-        spread, low, high = (rows[f"{kpi}_{name}"] for name in ("sd", "low", "high"))
+        spread, low, high = (rows[f"{position}_{name}"] for name in ("sd", "low", "high"))
         if not low.null_count():
             # The interval may not contain the mean, if a single run is far from the others.
             error_bars[axis] = common | {
                 "symmetric": False,
-                "array": (high - rows[kpi]).clip(0.0).to_list(),
-                "arrayminus": (rows[kpi] - low).clip(0.0).to_list(),
+                "array": (high - rows[position]).clip(0.0).to_list(),
+                "arrayminus": (rows[position] - low).clip(0.0).to_list(),
             }
         elif spread.null_count() < rows.height and spread.max():
             error_bars[axis] = common | {"array": spread.fill_null(0.0).to_list()}
     return error_bars
 
 
-def _add_baseline(figure: Figure, study: Study, one: str, other: str) -> None:
+def _add_baseline(figure: Figure, study: Study, axes: Sequence[ObjectiveAxis]) -> None:
     base = study.baseline
-    if one in base.predicted and other in base.predicted:
+    kpis = [axis.objective.kpi for axis in axes]
+    if all(kpi in base.predicted for kpi in kpis):
+        x, y = (
+            scale_value(kpi, base.predicted[kpi]) / axis.divisor
+            for kpi, axis in zip(kpis, axes, strict=True)
+        )
         figure.add_scatter(
-            x=[scale_value(one, base.predicted[one])],
-            y=[scale_value(other, base.predicted[other])],
+            x=[x], y=[y],
             mode="markers",
             name="baseline: the unchanged scenario",
             text=[escape_label(base.name)], hovertemplate="<b>baseline</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 17, "color": colours.LIMIT,
                     "line": {"width": 2}},
-            meta={"columns": {"x": label_kpi(one), "y": label_kpi(other), "text": "configuration"}},
+            meta={"columns": {"x": axes[0].label, "y": axes[1].label, "text": "configuration"}},
         )  # fmt: skip
 
 
 def _add_recommendation(
-    figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str
+    figure: Figure, study: Study, table: pl.DataFrame, axes: Sequence[ObjectiveAxis]
 ) -> None:
-    """Mark the configuration that the study ranks first."""
+    """Mark the configuration that the study ranks first, by its first objective."""
+    from twinloop.exploration.ranking.objectives import Objective
+
     by = next((kpi for kpi in (*study.objectives, *study.kpis) if kpi in study.kpis), None)
     if by is None:
         return
@@ -277,54 +318,15 @@ def _add_recommendation(
     row = table.filter(pl.col("name") == first)
     if row.height:
         label = label_configuration(study.factors, row.row(0, named=True))
+        best = f"best by {escape_label(name_kpi(Objective.of(by).kpi))}"
         figure.add_scatter(
-            x=row[one].to_list(), y=row[other].to_list(), mode="markers",
-            name=f"recommended: {escape_label(label)}",
-            text=[escape_label(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
+            x=row[_X].to_list(), y=row[_Y].to_list(), mode="markers",
+            name=f"{best}: {escape_label(label)}",
+            text=[escape_label(first)], hovertemplate=f"<b>{best}</b>: %{{text}}<extra></extra>",
             marker={"symbol": "circle-open", "size": 24, "color": colours.GROUPS[3],
                     "line": {"width": 3}},
-            meta={"columns": {"x": label_kpi(one), "y": label_kpi(other), "text": "configuration"}},
+            meta={"columns": {"x": axes[0].label, "y": axes[1].label, "text": "configuration"}},
         )  # fmt: skip
-
-
-def label_configuration(factors: Sequence[str], row: Mapping[str, Any]) -> str:
-    """Label a configuration by the levels of its active factors, each with its ends.
-
-    >>> label_configuration(["placement", "keep"], {"placement": "best-fit", "keep": 2.0})
-    'best-fit, 2'
-    """
-    levels = [_format_level(row[name]) for name in factors if row[name] is not None]
-    if not levels:
-        return shorten_name(row["name"], _MAX_LABEL_LENGTH)
-    length = max(_MAX_LABEL_LENGTH // len(levels) - 2, 6)
-    return ", ".join(shorten_name(level, length) for level in levels)
-
-
-def _add_names(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
-    """Label distinct points of the front, with the number of points that coincide."""
-    front = table.filter("front")
-    names = [label_configuration(study.factors, row) for row in front.rows(named=True)]
-    grouped = front.with_columns(name=pl.Series(names, dtype=pl.String)).group_by(
-        one, other, maintain_order=True
-    )
-    points = grouped.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
-    width, height = (float(table[kpi].max() - table[kpi].min()) or 1.0 for kpi in (one, other))  # type: ignore[operator, arg-type]
-    labels: list[tuple[float, float, str]] = []
-    for x, y, name, equal in points.rows():
-        is_near = (
-            abs(x - a) < _MIN_LABEL_DISTANCE[0] * width
-            and abs(y - b) < _MIN_LABEL_DISTANCE[1] * height
-            for a, b, _ in labels
-        )
-        if len(labels) < MAX_NAMED and not any(is_near):
-            more = f" +{equal - 1} equal" if equal > 1 else ""
-            labels.append((x, y, f"\u2002{escape_label(name)}{more}"))
-    figure.add_scatter(
-        x=[x for x, _, _ in labels], y=[y for _, y, _ in labels],
-        text=[text for *_, text in labels],
-        mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False,
-        name="names", showlegend=False, hoverinfo="skip", meta={"aside": True},
-    )  # fmt: skip
 
 
 def _shorten_value(value: Any) -> Any:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.description.errors import InputError
 from twinloop.exploration.study.intervals import PREDICTION_LEVEL
 from twinloop.report.figures import colours
-from twinloop.report.figures.pareto import choose_two_objectives, label_configuration
+from twinloop.report.figures.configuration_labels import label_configuration
+from twinloop.report.figures.label_boxes import Box, count_overlaps, list_line_boxes
+from twinloop.report.figures.objective_axis import is_logarithmic
+from twinloop.report.figures.pareto import choose_two_objectives
 from twinloop.report.figures.svg import INK, draw_line, draw_text
 from twinloop.report.kpi_text import format_kpi, get_unit, name_kpi, scale_value
 from twinloop.report.quantity_text import format_duration, format_number
@@ -25,8 +28,6 @@ MAX_CONFIGURATIONS: Final = 30
 _WIDTH, _HEIGHT = 800.0, 460.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 24.0, 30.0, 48.0
 _LETTER_WIDTH, _LINE_HEIGHT = 6.2, 13.0
-#: A scale is logarithmic if the largest value is more than this multiple of the smallest one.
-_MAX_LINEAR_RATIO: Final = 4.0
 _MAX_TICKS: Final = 7
 #: Ticks of a logarithmic scale of times (s).
 _TIMES: Final = (
@@ -98,7 +99,7 @@ def _list_points(study: Study, objectives: Sequence[Objective]) -> list[_Point]:
         (row["configuration"], row["kpi"]): row
         for row in study.intervals(*kpis).drop_nulls("low").rows(named=True)
     }
-    fewer = {each.candidate.configuration for each in study.rank(kpis[0]).places if each.fewer}
+    fewer = study.fewer_tasks
     table = study.configurations.drop_nulls(kpis)
     levels = [str(row[study.factors[0]]) if study.factors else "" for row in table.rows(named=True)]
     order = {level: number for number, level in enumerate(dict.fromkeys(levels))}
@@ -130,7 +131,7 @@ class _Scale:
 
     def __init__(self, kpi: str, low: float, high: float, start: float, end: float) -> None:
         self.kpi, self.start, self.end = kpi, start, end
-        self.is_log = low > 0 and high / low > _MAX_LINEAR_RATIO
+        self.is_log = is_logarithmic(low, high)
         if self.is_log:
             space = (high / low) ** 0.06
             self.low, self.high = low / space, high * space
@@ -197,10 +198,7 @@ def _title_axis(scale: _Scale, objective: Objective) -> str:
 
 
 def _draw_points(points: Sequence[_Point], x: _Scale, y: _Scale) -> Iterator[str]:
-    front = sorted(
-        (x.place(each.values[0][0]), y.place(each.values[1][0])) for each in points if each.on_front
-    )
-    line = " ".join(f"{a:.2f},{b:.2f}" for a, b in front)
+    line = " ".join(f"{a:.2f},{b:.2f}" for a, b in _place_front(points, x, y))
     yield f'<polyline points="{line}" fill="none" stroke="{INK}" stroke-dasharray="2 4"/>'
     for each in points:
         (a, left, right), (b, low, high) = each.values
@@ -227,22 +225,32 @@ def _draw_points(points: Sequence[_Point], x: _Scale, y: _Scale) -> Iterator[str
     yield draw_text(_WIDTH - _RIGHT, _TOP - 14, f"{bars}filled: on the Pareto front", "end")
 
 
-_Box = tuple[float, float, float, float]
+def _place_front(points: Sequence[_Point], x: _Scale, y: _Scale) -> list[tuple[float, float]]:
+    """Return the positions of the points of the Pareto front, from left to right."""
+    return sorted(
+        (x.place(each.values[0][0]), y.place(each.values[1][0])) for each in points if each.on_front
+    )
 
 
 def _draw_labels(points: Sequence[_Point], x: _Scale, y: _Scale) -> Iterator[str]:
-    """Draw the label of each point where it hides no point and no other label, if possible."""
+    """Draw the label of each point where it hides no point, label or line, if possible."""
     places = [(x.place(each.values[0][0]), y.place(each.values[1][0])) for each in points]
-    hidden: list[_Box] = [(a - 7, b - 7, a + 7, b + 7) for a, b in places]
-    bars: list[_Box] = []
+    hidden: list[Box] = [(a - 7, b - 7, a + 7, b + 7) for a, b in places]
+    line = list_line_boxes(_place_front(points, x, y))
+    bars: list[Box] = []
     for each, (a, b) in zip(points, places, strict=True):
         (_, left, right), (_, low, high) = each.values
         bars += [(x.place(left), b, x.place(right), b), (a, y.place(high), a, y.place(low))]
     for each, (a, b) in zip(points, places, strict=True):
         corners, boxes = _list_label_boxes(a, b, _LETTER_WIDTH * len(each.label))
-        # A label hides no point and no other label, and if possible no bar.
+        # A label hides no point and no other label, and if possible neither the front nor a bar;
+        # it may hide a bar rather than be far from its point.
         crossings = [
-            100 * _count_overlaps(box, hidden) + _count_overlaps(box, bars) for box in boxes
+            100 * count_overlaps(box, hidden)
+            + 10 * bool(count_overlaps(box, line))
+            + count_overlaps(box, bars)
+            + abs(corner[1] - b) / 12.0
+            for corner, box in zip(corners, boxes, strict=True)
         ]
         chosen = crossings.index(min(crossings))
         hidden.append(boxes[chosen])
@@ -251,18 +259,10 @@ def _draw_labels(points: Sequence[_Point], x: _Scale, y: _Scale) -> Iterator[str
 
 def _list_label_boxes(
     a: float, b: float, width: float
-) -> tuple[list[tuple[float, float]], list[_Box]]:
+) -> tuple[list[tuple[float, float]], list[Box]]:
     """List the positions of a label near a point, the best first, and the boxes it would take."""
     sides = [left for left in (a + 9, a - 9 - width) if left > _LEFT and left + width < _WIDTH]
     corners = [
         (left, b + shift) for shift in (-9, 17, -22, 30, -35, 43) for left in sides or [a + 9]
     ]
     return corners, [(left, base - 10, left + width, base + 3) for left, base in corners]
-
-
-def _count_overlaps(box: _Box, others: Sequence[_Box]) -> int:
-    return sum(_overlap(box, other) for other in others)
-
-
-def _overlap(one: _Box, other: _Box) -> bool:
-    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
