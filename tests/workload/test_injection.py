@@ -241,3 +241,30 @@ def test_tasks_that_cannot_be_run_are_counted_as_in_a_replay() -> None:
     assert str(note) == "skipped 1: tasks that cannot be run: no run time (b)"
     simulated = simulate(make_scenario(run, "predictions"))
     assert simulated.manifest.facts["run"]["skipped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "expected"),
+    [
+        (
+            "requested_tme",
+            "300 400",
+            ": requested_time: no task has a requested time, which predicts its run time "
+            "(column 'requested_tme': did you mean 'requested_time'?)",
+        ),
+        ("mine", "300 400", "(add the column requested_time; ignored columns: mine)"),
+        ("requested_time", "300 ", ":3: requested_time: task 'b' has no requested time"),
+    ],
+)
+def test_a_missing_prediction_names_the_file_and_the_column_or_the_row(
+    tmp_path: Path, column: str, cells: str, expected: str
+) -> None:
+    path, (first, second) = tmp_path / "tasks.csv", cells.split(" ")
+    path.write_text(f"id,submit,{column}\na,0,{first}\nb,0,{second}\n")
+    scenario = Scenario(
+        platform="2x1", policy="fifo", workload={"path": str(path), "inject": "predictions"}
+    )
+    with pytest.raises(InputError) as caught:
+        simulate(scenario)
+    assert expected in str(caught.value)
+    assert str(caught.value).startswith(str(path))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,6 +43,9 @@ from twinloop.cli.scenario_options import (
 )
 from twinloop.description.errors import InputError
 from twinloop.description.replacement import check_replaceable
+
+if TYPE_CHECKING:
+    from twinloop.engine import CompiledScenario
 
 #: Exit status if no task ran.
 NOTHING_RAN = 1
@@ -180,7 +183,20 @@ def simulate(
             )
     if not trace.placements.height:
         print_message(f"no task could run: {_count_statuses(trace)}{_describe_boots(trace)}")
+        if _has_only_predictions(compiled):
+            print_message(
+                "tasks without a run time run as long as requested with `workload: inject: "
+                "predictions`, or --set workload.inject=predictions"
+            )
         raise typer.Exit(NOTHING_RAN)
+
+
+def _has_only_predictions(compiled: CompiledScenario) -> bool:
+    """Whether all tasks of a replayed log were skipped, and have a requested time."""
+    if compiled.trace is None or len(compiled.arrays):
+        return False
+    tasks = compiled.trace.tasks
+    return bool(tasks["requested_time"].count() and not tasks["run_time"].count())
 
 
 def _count_statuses(trace: Any) -> str:

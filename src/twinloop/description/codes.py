@@ -313,7 +313,8 @@ _TABLE: Final = (
         "TL0037",
         "runnable",
         "A task of a log has processors (requested, else allocated) and a run time.",
-        "Such a task is skipped and counted; add its run time to simulate it.",
+        "Such a task is skipped and counted; add its run time to simulate it, or let tasks run "
+        "as long as requested (`workload: inject: predictions`).",
         severity="warning",
     ),
     ProblemCode(

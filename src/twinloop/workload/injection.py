@@ -16,6 +16,7 @@ from twinloop.trace.manifest import Manifest
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace, require_trace
 from twinloop.workload.cleaning_notes import note
+from twinloop.workload.missing_predictions import describe_missing_prediction
 from twinloop.workload.prediction_errors import PredictionErrors, draw_errors
 from twinloop.workload.workload import Workload
 
@@ -136,6 +137,8 @@ def inject(
     runs = collect_runs(trace)
     own = trace.tasks.with_columns(run_time=runs["run_time"], requested_cores=runs["processors"])
     run_times = _make_run_times(own, trace.task_times, keys)
+    if run_times.values.null_count():
+        raise describe_missing_prediction(trace, run_times.values.is_null(), file)
     if errors is not None:
         run_times = _vary(run_times, keys, errors, seed)
     early = own["id"].filter(own["submit"] < 0)
@@ -205,14 +208,6 @@ def _make_run_times(tasks: pl.DataFrame, times: pl.DataFrame, keys: tuple[str, .
         recorded = recorded + management.fill_null(0.0)
     requested = tasks["requested_time"]
     values = recorded.zip_with(recorded.is_not_null(), requested)
-    if values.null_count():
-        name = tasks["id"].filter(values.is_null())[0]
-        raise InputError(
-            f"task {name!r} has no requested time: nothing predicts its run time",
-            kind="missing-field",
-            field="inject",
-            remedy="add wall_times or run_times",
-        )
     is_predicted = recorded.is_null()
     if not {"wall_times", "run_times"} & set(keys):
         is_predicted = pl.Series([False]).new_from_index(0, tasks.height)

@@ -103,6 +103,9 @@ def check_runnable(prepared: PreparedTables) -> Iterator[Violations]:
     if missing:
         rows = select_rows(tasks, pl.any_horizontal(missing.values()))
         message = "task '{id}' cannot be run: it has no {missing}"
+        requested = prepared.table("tasks")["requested_time"]
+        if not tasks["run_time"].count() and requested.count():
+            message += " (with `workload: inject: predictions` tasks run as long as requested)"
         yield Violations(
             "tasks", tasks.height, rows.select("row", missing=name_conditions(missing)), message
         )
