@@ -108,7 +108,7 @@ class CompiledScenario:
         self.trace = self.loaded.trace
         #: The workload.
         self.workload = self.loaded.workload
-        self.arrays = self.loaded.arrays
+        self.arrays = workload_columns.limit_deadlines(self.loaded.arrays, self.latest_end)
         #: What was assumed and left out, in the files of the platform and the workload too.
         self.cleaned: tuple[Cleaning, ...] = self._read_notes()
         #: The policies before this one, in copies of runs that changed it: name and last time (s).
@@ -638,6 +638,12 @@ class CompiledScenario:
             text = json.dumps(values, sort_keys=True, default=str)
             self._hash = hashlib.sha256(text.encode()).hexdigest()
         return self._hash
+
+    @property
+    def latest_end(self) -> float:
+        """The latest end of all tasks by the policy `deadline` (s); infinite without one."""
+        found = getattr(self.policy, "deadline", None) if self.policy.name == "deadline" else None
+        return np.inf if found is None else float(found)
 
     def _native_settings(self) -> dict[str, Any]:
         """Return the settings of a built-in policy; empty for a policy in Python."""

@@ -88,7 +88,9 @@ def make_row(compiled: CompiledScenario, task: NewTask, submit: float) -> NewRow
         queue=_find_index(names.queues, task.queue, f"{field}: queue"),
         priority=sum(each.priority for each in queues if each.name == task.queue),
         kind=max(0, _find_index(names.kinds, task.kind, f"{field}: kind")),
-        deadline=math.inf if task.deadline is None else float(task.deadline),
+        deadline=min(
+            compiled.latest_end, math.inf if task.deadline is None else float(task.deadline)
+        ),
         amounts=tuple(float(task.resources.get(name, 0.0)) for name in names.resources),
         parents=_find_parents(compiled, task, field),
         command=_format_command(task, field),

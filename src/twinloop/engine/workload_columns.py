@@ -84,6 +84,13 @@ def scale_submissions(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
     return replace(arrays, submit=submit, deadline=arrays.deadline + (submit - arrays.submit))
 
 
+def limit_deadlines(arrays: WorkloadArrays, latest: float) -> WorkloadArrays:
+    """Give all tasks a deadline of at most this time; infinite: those that they have."""
+    if np.isinf(latest):
+        return arrays
+    return replace(arrays, deadline=np.minimum(arrays.deadline, latest))
+
+
 def encode_queues(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:
     """Return the index of the queue of each task, or of its partition if it has no queue.
 
