@@ -14,7 +14,9 @@ from tests.clouds.cases import finish, list_rentals, list_times, make_host, make
 from tests.clouds.test_broker_base import PythonAfap, PythonAsap
 from tests.examples import examples
 from twinloop.description.errors import InputError
-from twinloop.engine import Simulation, simulate
+from twinloop.engine import CompiledScenario, Simulation, simulate
+from twinloop.metrics import figures
+from twinloop.policy import Kill, Policy, View, Wake
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.workload import Workload
@@ -110,6 +112,71 @@ def test_a_deadline_costs_no_more_than_an_instance_per_task_if_bills_begin_later
     trace = finish(hosts, tasks, policy=choose("deadline", **options), **others).trace()
     assert trace.placements["end"].max() <= latest
     assert trace.instances["price"].sum() <= single.instances["price"].sum()
+
+
+@pytest.mark.parametrize(("latest", "missed"), [(29, 3), (30, 2), (45, 1), (None, 0)])
+def test_tasks_that_miss_the_deadline_of_the_broker_are_counted(
+    latest: float | None, missed: int
+) -> None:
+    """Three tasks on one instance end at 30, 40 and 50."""
+    scenario = make_scenario(
+        [make_host("a", 1)],
+        make_bag([(0, 20, 1), (0, 10, 1), (0, 10, 1)]),
+        image={"name": "base", "boot": {"delay": 10}},
+        billing=BILLING,
+        policy=choose("deadline", boot={"base": 10}, margin=0, deadline=latest, instances=1),
+    )
+    compiled = CompiledScenario(scenario)
+    found = figures(simulate(scenario))
+    assert compiled.run()["deadline_misses"] == found.deadline_misses
+    assert found.deadlines == (0 if latest is None else 3)
+    assert found.deadline_misses == missed
+
+
+class Killer(Policy):
+    """Kills the waiting tasks with these numbers at a time."""
+
+    def __init__(self, time: float, tasks: set[int]) -> None:
+        self.time, self.tasks = time, tasks
+
+    def start(self, view: View, rng: Any) -> Killer:
+        return self
+
+    def decide(self, view: View) -> list[Any]:
+        if view.now < self.time:
+            return [Wake(self.time)]
+        return [Kill(task) for task in view.waiting if task in self.tasks]
+
+
+def test_a_killed_task_no_longer_occupies_its_instance() -> None:
+    """Without the second task, the third one ends within the unit of the first instance."""
+    tasks = make_bag([(0, 100, 1), (1, 100, 1), (60, 200, 1)])
+    scenario = make_scenario(
+        [make_host("a b", 1)],
+        tasks,
+        image={"name": "base", "boot": {"delay": 50}},
+        billing={"unit": 400, "price": 1},
+        policy=choose("afap", boot={"base": 50}, interval=0),
+    )
+    assert simulate(scenario).instances.height == 2
+    trace = simulate(scenario.replace(controllers=[Killer(55.0, {1})]))
+    assert list(trace.tasks["status"]) == ["completed", "killed", "completed"]
+    assert trace.instances.height == 1
+    assert trace.placements["end"].to_list() == [150, 350]
+
+
+def test_an_instance_whose_tasks_were_killed_is_not_requested_again() -> None:
+    """The only task is killed while its instance waits after a refusal."""
+    scenario = make_scenario(
+        [make_host("a", 1)],
+        make_bag([(0, 10, 1), (0, 10, 1)]),
+        image={"name": "base", "boot": {"delay": 10, "refused": 1}},
+        billing=BILLING,
+        policy=choose("asap", retry=30, attempts=50, interval=0),
+    )
+    trace = simulate(scenario.replace(controllers=[Killer(40.0, {0, 1})]))
+    assert set(trace.tasks["status"]) == {"killed"}
+    assert trace.instances["requested"].max() == 30
 
 
 # --- tasks that are added during the run ------------------------------------------------------

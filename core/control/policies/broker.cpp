@@ -38,14 +38,14 @@ void Broker::submitted(const SchedulerState& scheduler, TaskId task) {
     arrived_.push_back(task);
 }
 
-void Broker::withdrawn(const SchedulerState&, TaskId task) {
+void Broker::withdrawn(const SchedulerState& scheduler, TaskId task) {
     has_changed_ = true;
     std::erase(arrived_, task);
     std::erase(waiting_, task);
     const std::uint32_t at = std::exchange(node_of_[task], no_node);
     if (at == no_node) return;
     BrokerNode& node = nodes_[at];
-    std::erase(node.queue, task);
+    if (std::erase(node.queue, task) > 0) node.idle_at -= scheduler.predicted_time(task);
     node.is_stale = true;
     startable_.push_back(at);
 }
@@ -142,7 +142,15 @@ void Broker::decide(SchedulerState& scheduler) {
     std::vector<std::uint32_t> due;
     for (std::size_t place = 0; place < count(BrokerNode::State::future); ++place)
         if (nodes_[order_[place]].request_at <= now) due.push_back(order_[place]);
-    for (const std::uint32_t at : due) request(scheduler, at);
+    for (const std::uint32_t at : due) {
+        if (!nodes_[at].queue.empty()) {
+            request(scheduler, at);
+            continue;
+        }
+        // Its tasks were killed.
+        if (booting_ > 0) --booting_;
+        remove_node(scheduler, at);
+    }
     if (options_.strategy == BrokerStrategy::budget) enforce_budget(scheduler);
     if (options_.interval == 0 || (next_scan(now) <= now && scanned_ < now)) scan(scheduler);
     set_wakes(scheduler);
@@ -509,6 +517,7 @@ void Broker::enforce_budget(SchedulerState& scheduler) {
         }
         for (const TaskId task : std::vector<TaskId>(node.running)) scheduler.preempt(task);
         return_tasks(node);
+        if (node.state == BrokerNode::State::booting && booting_ > 0) --booting_;
         const MachineId machine = node.machine;
         remove_node(scheduler, at);
         scheduler.release(machine);
