@@ -190,6 +190,13 @@ def test_a_single_level_is_named_where_nothing_else_is() -> None:
     assert only.name == "fifo"
 
 
+@pytest.mark.parametrize("given", ["0", "-3", "many", "1.5", "true"])
+def test_a_number_of_seeds_is_a_positive_whole_number(given: str) -> None:
+    expected = "seeds: must be a positive whole number, or a list of seeds, not "
+    with pytest.raises(InputError, match=expected):
+        Design.from_text(f"factors:\n  policy: [fifo]\nseeds: {given}")
+
+
 def test_seeds_under_both_names_are_an_error() -> None:
     with pytest.raises(InputError, match="seeds and seed"):
         Design.from_dict({"policy": ["fifo"], "seed": [1], "seeds": 2})

@@ -14,7 +14,7 @@ from twinloop.description.address import suggest_name
 from twinloop.description.description import Description, FilePath, get_read_folder
 from twinloop.description.errors import InputError
 from twinloop.description.problems import ProblemCollector
-from twinloop.description.quantities import Whole
+from twinloop.description.quantities import Whole, quote_value
 from twinloop.exploration.factors.factors import (
     Factor,
     Label,
@@ -113,8 +113,16 @@ class Design(Description):
     @field_validator("seeds", mode="before")
     @classmethod
     def _expand_seed_count(cls, value: Any) -> Any:
+        if not isinstance(value, int | float | str):
+            return value
         is_integer = isinstance(value, int) and not isinstance(value, bool)
-        return tuple(range(value)) if is_integer and 1 <= value <= MAX_RUNS else value
+        if not is_integer or value < 1:
+            given = quote_value(value)
+            problem = f"must be a positive whole number, or a list of seeds, not {given}"
+            raise InputError(problem, kind="out-of-range" if is_integer else "wrong-type")
+        if value > MAX_RUNS:
+            raise InputError(f"must be at most {MAX_RUNS:,}, not {value:,}", kind="out-of-range")
+        return tuple(range(value))
 
     @field_serializer("points")
     def _serialise_points(self, points: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
