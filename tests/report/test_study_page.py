@@ -139,6 +139,8 @@ def test_an_incomplete_study_is_reported_and_one_without_results_has_no_recommen
     assert "The study is not complete: " in page.text
     _, page = write_page(replace(make_study(), results={}), tmp_path)
     assert "There is no recommendation" in page.text
+    assert page.text.count("there is nothing to draw") == 1
+    assert "the runs have no" not in page.text
     assert read_figures(page) == {}
 
 

@@ -113,16 +113,16 @@ class Design(Description):
     @field_validator("seeds", mode="before")
     @classmethod
     def _expand_seed_count(cls, value: Any) -> Any:
-        if not isinstance(value, int | float | str):
-            return value
         is_integer = isinstance(value, int) and not isinstance(value, bool)
-        if not is_integer or value < 1:
+        if is_integer and 1 <= value <= MAX_RUNS:
+            return tuple(range(value))
+        if is_integer and value > MAX_RUNS:
+            raise InputError(f"must be at most {MAX_RUNS:,}, not {value:,}", kind="out-of-range")
+        if isinstance(value, int | float | str):
             given = quote_value(value)
             problem = f"must be a positive whole number, or a list of seeds, not {given}"
             raise InputError(problem, kind="out-of-range" if is_integer else "wrong-type")
-        if value > MAX_RUNS:
-            raise InputError(f"must be at most {MAX_RUNS:,}, not {value:,}", kind="out-of-range")
-        return tuple(range(value))
+        return value
 
     @field_serializer("points")
     def _serialise_points(self, points: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:

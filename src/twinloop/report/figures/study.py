@@ -28,6 +28,7 @@ MAX_LEVELS: Final = 30
 MIN_RUNS: Final = 4
 #: The label of an inactive factor.
 _INACTIVE: Final = {INACTIVE: "not active"}
+_NO_RESULTS: Final = "there is nothing to draw: no run of the study has succeeded yet"
 # Cells near zero are transparent, for light and dark pages.
 _DIVERGING_COLOURS: Final = [
     [0.0, "rgba(47, 109, 179, 1)"],
@@ -59,6 +60,8 @@ def plot_available(study: Study) -> tuple[dict[str, Figure], list[str]]:
         "effects": plot_effects,
         "interactions": plot_interactions,
     }
+    if not study.kpis:
+        return {}, [_NO_RESULTS]
     figures, missing = {}, []
     for name, function in draw.items():
         try:
@@ -280,9 +283,6 @@ def _format_percent(share: float | None) -> str:
 
 def _choose_kpi(study: Study) -> str:
     if not study.kpis:
-        raise InputError(
-            "there is nothing to draw: no run of the study has succeeded yet",
-            kind="nothing-to-draw",
-        )
+        raise InputError(_NO_RESULTS, kind="nothing-to-draw")
     objectives = [kpi for kpi in study.objectives if kpi in study.kpis]
     return objectives[0] if objectives else study.kpis[0]
