@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -67,7 +68,7 @@ class StorePrograms(RuleBasedStateMachine):
         self.gone: set[str] = set()
         # With the source and the target, which are stores or None.
         self.requests: list[tuple[StoreTransfer, str | None, str | None]] = []
-        self.seen = 0
+        self.seen: Counter[tuple[object, ...]] = Counter()
 
     # --- the model ------------------------------------------------------------------------------
 
@@ -88,15 +89,23 @@ class StorePrograms(RuleBasedStateMachine):
         return used + SIZES[file] <= CAPACITIES[store]
 
     def learn(self) -> None:
-        """Apply the transfers that have ended, in the order of their ends."""
-        rows = self.sim.transfers.rows(named=True)
-        for row in rows[self.seen :]:
+        """Apply the transfers that have ended, in the order of their ends.
+
+        New ones can stand before those with the same end that were applied already.
+        """
+        ended = Counter(self.sim.transfers.rows())
+        new = ended - self.seen
+        self.seen = ended
+        for row in self.sim.transfers.rows(named=True):
+            values = tuple(row.values())
+            if not new[values]:
+                continue
+            new[values] -= 1
             if row["reason"] != "completed" or row["kind"] in ("get", "read"):
                 continue
             self.files[row["to"]][row["file"]] = SIZES[row["file"]]
             if row["kind"] == "move" and row["from"] != row["to"]:
                 self.files[row["from"]].pop(row["file"], None)
-        self.seen = len(rows)
 
     def request(
         self,
