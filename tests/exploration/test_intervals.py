@@ -72,6 +72,21 @@ def test_an_interval_needs_enough_runs() -> None:
             count_required_runs(level)
 
 
+def test_a_configuration_with_runs_that_lack_a_kpi_has_no_interval() -> None:
+    """In some runs no instance boots, so that they have no makespan; all have a bill."""
+    text = CLOUD.replace("spread: 0.5", "failed: 0.8")
+    single = {"name": "asap", "options": {"attempts": 1}}
+    factors = {"factors": {"policy": {"levels": [single, "afap"]}}, "seeds": 40}
+    study = tl.explore(tl.Scenario.from_text(text), factors)
+    found = study.intervals().filter(configuration=0)
+    assert found["kpi"].to_list() == ["makespan_s", "bill"]
+    known = study.runs.filter(configuration=0)["makespan_s"].count()
+    assert 0 < known < 40
+    assert found["runs"].to_list() == [known, 40]
+    assert found["low"].is_null().to_list() == [True, False]
+    assert compute_prediction_interval([float("nan"), *range(1, 20)]) is None
+
+
 def test_the_intervals_of_a_study_are_those_of_its_runs() -> None:
     study = study_of(19)
     found = study.intervals()

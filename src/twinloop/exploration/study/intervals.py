@@ -49,7 +49,7 @@ def compute_prediction_interval(
     rank with the same probability, so that it is below the k-th smallest of the others with
     probability k / (n + 1). The limits are the values at the ranks (n + 1) (1 - level) / 2 from
     both ends, interpolated between two ranks. None with too few runs, whose whole range is
-    narrower.
+    narrower, or if a value is not a number.
 
     >>> compute_prediction_interval(range(1, 20))
     (1.0, 19.0)
@@ -57,7 +57,7 @@ def compute_prediction_interval(
     True
     """
     runs = np.asarray(values, dtype=np.float64)
-    if runs.size < count_required_runs(level):
+    if runs.size < count_required_runs(level) or np.isnan(runs).any():
         return None
     ordered = np.sort(runs)
     # Rounded, so that a whole rank is that run itself.
@@ -68,26 +68,37 @@ def compute_prediction_interval(
 
 
 def make_intervals_table(
-    candidates: Sequence[Candidate], kpis: Sequence[str], level: float
+    candidates: Sequence[Candidate], runs: pl.DataFrame, kpis: Sequence[str], level: float
 ) -> pl.DataFrame:
-    """Make a table of the median and the interval of each KPI of each configuration."""
+    """Make a table of the median and the interval of each KPI of each configuration.
+
+    `runs` counts those with a value. If one of them has none, such as the makespan of a run that
+    did not complete a task, median and interval are null: the others are a selection.
+
+    Args:
+        candidates: The configurations.
+        runs: Their compared runs, with the column `configuration` and the KPIs.
+        kpis: The KPIs.
+        level: The level of the intervals.
+    """
     count_required_runs(level)
+    groups = {number: group for (number,), group in runs.group_by("configuration")}
     rows: list[dict[str, Any]] = []
     for each in candidates:
         for kpi in kpis:
-            values = each.by_seed.get(kpi)
-            if values is None:
-                continue
-            interval = compute_prediction_interval(values, level) or (None, None)
+            known = groups[each.configuration][kpi].drop_nulls()
+            is_known = known.len() == groups[each.configuration].height
+            interval = compute_prediction_interval(known, level) if is_known else None
+            low, high = interval or (None, None)
             rows.append(
                 {
                     "configuration": each.configuration,
                     "name": each.name,
                     "kpi": kpi,
-                    "runs": len(values),
-                    "median": float(np.median(values)),
-                    "low": interval[0],
-                    "high": interval[1],
+                    "runs": known.len(),
+                    "median": known.median() if is_known else None,
+                    "low": low,
+                    "high": high,
                 }
             )
     return pl.DataFrame(rows, schema=_SCHEMA)

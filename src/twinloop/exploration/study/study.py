@@ -367,15 +367,17 @@ class Study(StudyState):
         """Return the range of a further run of each configuration, from its runs over the seeds.
 
         A row per configuration and KPI: the median of the runs, and the limits `low` and `high` of
-        the prediction interval, null with fewer than 19 runs (for the level 0.9); see
-        `compute_prediction_interval`. It contains what differs between the seeds and nothing else.
+        the prediction interval, null with fewer than 19 runs (for the level 0.9) or if a run lacks
+        the KPI; see `compute_prediction_interval`. It contains what differs between the seeds and
+        nothing else.
 
         Args:
             kpis: The KPIs; by default the objectives of the Pareto front.
             level: The probability with which an interval contains a further run.
         """
         named = kpis or tuple(Objective.of(each).kpi for each in self.objectives)
-        return make_intervals_table(self._outlines, [*map(self._check_kpi, named)], level)
+        kpis = [*map(self._check_kpi, named)]
+        return make_intervals_table(self._outlines, self._compared_runs, kpis, level)
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
         """Return the main effects of the factors on a KPI; see `compute_main_effects`."""
