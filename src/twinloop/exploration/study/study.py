@@ -376,8 +376,8 @@ class Study(StudyState):
             level: The probability with which an interval contains a further run.
         """
         named = kpis or tuple(Objective.of(each).kpi for each in self.objectives)
-        kpis = [*map(self._check_kpi, named)]
-        return make_intervals_table(self._outlines, self._compared_runs, kpis, level)
+        chosen = [*map(self._check_kpi, named)]
+        return make_intervals_table(self._outlines, self._compared_runs, chosen, level)
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
         """Return the main effects of the factors on a KPI; see `compute_main_effects`."""
