@@ -90,10 +90,9 @@ class ExecutionStudy(StudyState):
     def _describe_cleaning(self) -> Iterator[str]:
         """Describe what was changed in the executions: how much, in how many of them."""
         found: dict[str, dict[str, int]] = {}
-        for run in self.planned_runs:
-            cleaned = self.results.get(run.key, {}).get("cleaned") or {}
-            for what, count in cleaned.items():
-                found.setdefault(what, {})[self.executions[run.execution].name] = count
+        for index, what, count in self._list_cleaning():
+            execution = self.executions[self.planned_runs[index].execution]
+            found.setdefault(what, {})[execution.name] = count
         for what, counts in found.items():
             names = [*sorted(counts)[:EXAMPLES], *(["..."] if len(counts) > EXAMPLES else [])]
             executions = format_count(len(counts), "execution")
