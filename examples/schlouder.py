@@ -245,7 +245,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         executions = unpack(options.executions, folder / "executions")
         design = {"run": [str(executions)], "inject": list(SETS)}
         measured = {"measured": str(options.measured)}
-        study = explore_executions({**design, **measured}, folder=folder / "study")
+        try:
+            study = explore_executions({**design, **measured}, folder=folder / "study")
+        except KeyboardInterrupt:
+            again = "; the same command resumes" if options.output else ""
+            raise SystemExit(f"interrupted{again}") from None
         print_tables(study)
 
 
