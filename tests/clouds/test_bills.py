@@ -190,7 +190,7 @@ def test_the_bill_of_a_broker_is_that_of_its_type(name: str) -> None:
     decimals=st.integers(0, 6),
     units=st.lists(st.integers(1, 400), min_size=1, max_size=12),
 )
-@examples(30)
+@examples(20)
 def test_a_bill_in_decimals_has_no_rounding_noise(
     cents: int, decimals: int, units: list[int]
 ) -> None:
@@ -405,7 +405,7 @@ def test_the_largest_bill_is_finite() -> None:
     policy=st.sampled_from(["one-per-task", "asap", "afap", "list", "deadline"]),
     price=st.sampled_from([None, 0.07, 0.1]),
 )
-@examples(40)
+@examples(25)
 def test_the_bill_is_that_of_the_slow_twin(
     tasks: list[tuple[int, float, int]],
     unit: float,
@@ -451,7 +451,7 @@ def test_the_bill_is_that_of_the_slow_twin(
     ),
     begin=st.sampled_from(["request", "start"]),
 )
-@examples(30)
+@examples(20)
 def test_a_budget_is_kept_with_every_tariff(
     tasks: list[tuple[int, float]],
     budget: float,

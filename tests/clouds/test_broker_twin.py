@@ -61,7 +61,7 @@ def broker_cases(draw: st.DrawFn, *, overrun: int = 40, **fixed: Any) -> BrokerC
     return BrokerCase(**values).change(**fixed)
 
 
-@examples(60)
+@examples(40)
 @given(broker_cases())
 def test_brokers_are_their_twins(case: BrokerCase) -> None:
     assert run_native(case) == BrokerTwin(case).run()

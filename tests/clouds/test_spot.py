@@ -473,7 +473,7 @@ def bid_of(policy: Any, bid: float) -> dict[str, Any]:
     interrupted=st.sampled_from(["free", "billed"]),
     boot=st.sampled_from([0.0, 3.0]),
 )
-@examples(60)
+@examples(40)
 def test_the_bill_is_that_of_the_slow_twin(
     series: list[tuple[float, float]],
     tasks: list[tuple[int, float]],
@@ -521,7 +521,7 @@ def test_the_bill_is_that_of_the_slow_twin(
     policy=CLIENT,
     bid=st.sampled_from([0.1, 0.25, 0.3, 0.5]),
 )
-@examples(40)
+@examples(25)
 def test_what_an_interruption_loses_is_the_time_since_the_start_of_the_task(
     series: list[tuple[float, float]], tasks: list[tuple[int, float]], policy: Any, bid: float
 ) -> None:
@@ -558,7 +558,7 @@ def test_what_an_interruption_loses_is_the_time_since_the_start_of_the_task(
     interrupted=st.sampled_from(["free", "billed"]),
     boot=st.sampled_from([0.0, 3.0]),
 )
-@examples(60)
+@examples(40)
 def test_the_bill_at_spot_prices_never_exceeds_the_budget(
     series: list[tuple[float, float]],
     tasks: list[tuple[int, float]],

@@ -141,8 +141,8 @@ def executions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def study(executions: Path) -> ExecutionStudy:
-    """The study of one of the two clouds."""
-    design = with_executions(executions / "*.east.*.tasks")
+    """The study of one of the two clouds and use cases."""
+    design = with_executions(executions / "*.brs.*.east.*.tasks")
     return explore_executions(design, folder=executions.parent / "study", on="serial")
 
 

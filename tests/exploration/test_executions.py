@@ -203,18 +203,17 @@ def test_a_changed_execution_is_simulated_again(tmp_path: Path) -> None:
 PROGRAM = textwrap.dedent("""
     import sys
     from twinloop.exploration import explore_executions
-    explore_executions(sys.argv[1], folder=sys.argv[2], on=sys.argv[3])
+    explore_executions(sys.argv[1], folder=sys.argv[2], on="processes")
 """)
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("on", ["serial", "processes"])
-def test_a_killed_study_resumes(tmp_path: Path, on: str) -> None:
+def test_a_killed_study_resumes(tmp_path: Path) -> None:
     runs = write_executions(tmp_path / "runs", 16, 60)
     lab, folder = tmp_path / "lab.yaml", tmp_path / "study"
     lab.write_text(f"run: {runs}\ninject: [best, predictions]\n")
     whole = explore_executions(lab)
-    child = subprocess.Popen([sys.executable, "-c", PROGRAM, str(lab), str(folder), on])
+    child = subprocess.Popen([sys.executable, "-c", PROGRAM, str(lab), str(folder)])
     journal = folder / "journal.jsonl"
     try:
         for _ in range(6000):
