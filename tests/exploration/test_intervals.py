@@ -40,7 +40,7 @@ policy: one-per-task
 
 def study_of(seeds: int, policies: tuple[Any, ...] = ("one-per-task", "afap")) -> Any:
     factors = {"factors": {"policy": {"levels": list(policies)}}, "seeds": seeds}
-    return tl.explore(tl.Scenario.from_text(CLOUD), factors)
+    return tl.explore(tl.Scenario.from_text(CLOUD), factors, on="serial")
 
 
 @given(
@@ -77,7 +77,7 @@ def test_a_configuration_with_runs_that_lack_a_kpi_has_no_interval() -> None:
     text = CLOUD.replace("spread: 0.5", "failed: 0.8")
     single = {"name": "asap", "options": {"attempts": 1}}
     factors = {"factors": {"policy": {"levels": [single, "afap"]}}, "seeds": 40}
-    study = tl.explore(tl.Scenario.from_text(text), factors)
+    study = tl.explore(tl.Scenario.from_text(text), factors, on="serial")
     found = study.intervals().filter(configuration=0)
     assert found["kpi"].to_list() == ["makespan_s", "bill"]
     known = study.runs.filter(configuration=0)["makespan_s"].count()
@@ -165,6 +165,7 @@ def test_a_static_picture_refuses_what_it_cannot_show() -> None:
     many = tl.explore(
         tl.Scenario.from_text(CLOUD),
         {"price": {"field": "platform.clouds[0].billing.price", "levels": [*range(1, 32)]}},
+        on="serial",
     )
     with pytest.raises(tl.InputError, match="31 configurations are too many"):
         render_study_svg(many)
