@@ -641,9 +641,8 @@ class CompiledScenario:
 
     @property
     def latest_end(self) -> float:
-        """The latest end of all tasks by the policy `deadline` (s); infinite without one."""
-        found = getattr(self.policy, "deadline", None) if self.policy.name == "deadline" else None
-        return np.inf if found is None else float(found)
+        """The time at which the policy wants all tasks to have ended (s); infinite: it has none."""
+        return self.policy.latest_end if isinstance(self.policy, BuiltInPolicy) else np.inf
 
     def _native_settings(self) -> dict[str, Any]:
         """Return the settings of a built-in policy; empty for a policy in Python."""

@@ -159,9 +159,13 @@ class DeadlineBroker(BuiltInBroker):
         ),
     ] = None
 
+    @property
+    def latest_end(self) -> float:
+        """The deadline of all tasks (s); infinite without one."""
+        return np.inf if self.deadline is None else self.deadline
+
     def _settings(self) -> dict[str, object]:
-        deadline = np.inf if self.deadline is None else self.deadline
-        return {**super()._settings(), "deadline": deadline}
+        return {**super()._settings(), "deadline": self.latest_end}
 
 
 class BudgetBroker(BuiltInBroker):

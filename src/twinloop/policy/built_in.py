@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -48,3 +49,13 @@ class BuiltInPolicy(Description):
 
     def _settings(self) -> dict[str, object]:
         raise NotImplementedError
+
+    @property
+    def latest_end(self) -> float:
+        """The time at which all tasks are to have ended (s); infinite: no option says so.
+
+        >>> from twinloop.policy import make_policy
+        >>> make_policy("deadline", deadline="1h").latest_end, make_policy("asap").latest_end
+        (3600.0, inf)
+        """
+        return math.inf
