@@ -47,16 +47,15 @@ class Cleaning(BaseModel):
         return escape_name(f"{self.kind} {self.count:,}: {self.what}{examples}")
 
 
-def count_changed_rows(notes: Iterable[Cleaning]) -> dict[str, int]:
-    """Count the rows that are missing or differ from their source, by the action.
+def count_rows(notes: Iterable[Cleaning]) -> dict[str, int]:
+    """Count the rows of notes by what was done.
 
     >>> dropped = Cleaning(kind="skipped", what="lines with too few fields", count=2)
-    >>> count_changed_rows([dropped, Cleaning(kind="assumed", what="times are in s", count=1)])
-    {'skipped: lines with too few fields': 2}
+    >>> count_rows([dropped, Cleaning(kind="assumed", what="times are in s", count=1)])
+    {'skipped: lines with too few fields': 2, 'assumed: times are in s': 1}
     """
     counts: dict[str, int] = {}
     for each in notes:
-        if each.kind in CHANGED and each.count:
-            action = f"{each.kind}: {each.what}"
-            counts[action] = counts.get(action, 0) + each.count
+        action = f"{each.kind}: {each.what}"
+        counts[action] = counts.get(action, 0) + each.count
     return counts

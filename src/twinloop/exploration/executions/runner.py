@@ -12,6 +12,7 @@ import numpy as np
 
 from twinloop.calibration.client_models import apply_parts
 from twinloop.campaign.outcome import evaluate
+from twinloop.description.cleaning import count_rows
 from twinloop.engine import CompiledScenario
 from twinloop.engine.run_trace import trace_from_run
 from twinloop.exploration.executions.cross_validation import Models
@@ -124,8 +125,8 @@ class ExecutionRunner:
         )
         compiled = CompiledScenario(scenario, allow_code=self.allow_code, workload=workload)
         simulated = trace_from_run(compiled, compiled.run_to_end())
-        cleaned = {f"{each.kind}: {each.what}": each.count for each in workload.cleaned}
-        return observe(simulated, execution.trace, execution.measured, keys), cleaned
+        observed = observe(simulated, execution.trace, execution.measured, keys)
+        return observed, count_rows(workload.cleaned)
 
 
 def draw_seed(seed: int, execution: str, number: int) -> int:

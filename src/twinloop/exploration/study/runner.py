@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twinloop.calibration.cases import make_value_columns
 from twinloop.calibration.parameters.values import declare_values, may_vary
 from twinloop.description.class_registry import construct
-from twinloop.description.cleaning import count_changed_rows
+from twinloop.description.cleaning import CHANGED, count_rows
 from twinloop.engine import CompiledScenario
 from twinloop.engine.run_trace import cost_trace_from_run
 from twinloop.engine.workload_cache import LoadedWorkload
@@ -78,7 +78,8 @@ class Runner:
         priced = scenario.prices is not None or has_carbon(scenario)
         row: dict[str, Any] = _run_with_costs(compiled) if priced else {"kpis": compiled.run()}
         row["kpis"] = {name: row["kpis"][name] for name in KPIS if name in row["kpis"]}
-        if cleaned := count_changed_rows(compiled.loaded.cleaned):
+        changed = (note for note in compiled.loaded.cleaned if note.kind in CHANGED and note.count)
+        if cleaned := count_rows(changed):
             row["cleaned"] = cleaned
         if varied and compiled.is_native:
             row["draws"] = _run_draws(compiled, varied)
