@@ -65,13 +65,11 @@ def report(
     - `twinloop report study -o front.svg`
     """
     # Imported here, because figures are slow to import.
-    from twinloop.calibration.client_models import refuse_client_models
     from twinloop.report.pages.page import check_page
     from twinloop.report.view.kinds import choose_page_path, find_kind, write_picture
 
     given = [source] if twin is None else [source, twin]
     with report_errors(json):
-        refuse_client_models(source)
         is_picture = output is not None and output.suffix.lower() == _PICTURE_SUFFIX
         if output is not None and not is_picture and output.suffix.lower() not in _PAGE_SUFFIXES:
             raise InputError("must end with .html or .svg", kind="unsupported-page", file=output)

@@ -101,6 +101,9 @@ def find_kind(path: Path) -> Kind:
     try:
         recognise(path)
     except FormatError as error:
+        from twinloop.calibration.client_models import refuse_client_models
+
+        refuse_client_models(path)
         *others, last = (kind.name for kind in KINDS)
         markers = ", ".join(kind.marker for kind in KINDS)
         raise InputError(
