@@ -245,7 +245,12 @@ def predicts_run_times(scenario: Scenario) -> bool:
     return not {"wall_times", "run_times"} & set(resolve_injection(injected))
 
 
-def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -> ClientModels:
+def fit_client_models(
+    traces: Sequence[Trace],
+    *,
+    unit: float | None = 3600.0,
+    files: Sequence[str | Path] | None = None,
+) -> ClientModels:
     """Fit models of boots, shortages and prediction errors to executions.
 
     The line of the boot times over the number of booting instances is that of Theil and Sen
@@ -262,6 +267,7 @@ def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -
     Args:
         traces: Recorded executions, with the table `boots` or `instances`.
         unit: The unit of billing after which instances can end (s); None: no boot was queued.
+        files: The files or folders of the executions, for messages.
 
     >>> import polars as pl
     >>> run = Trace(
@@ -272,9 +278,11 @@ def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -
     >>> models.boot.delay, models.boot.per_booting, models.prediction_errors.factor
     (10.0, 2.0, 1.2)
     """
-    fitted = [trace for trace in traces if has_instances(trace)]
-    for trace in fitted:
-        check_client_records(trace)
+    fitted = []
+    for number, trace in enumerate(traces):
+        if has_instances(trace):
+            check_client_records(trace, None if files is None else files[number])
+            fitted.append(trace)
     records = collect_boots(fitted)
     if not records.has_booted.any():
         raise InputError(

@@ -38,7 +38,7 @@ def fit_client(
     json: bool,
 ) -> None:
     """Fit models to executions, write them into a folder, and print a summary."""
-    from twinloop.calibration import check_client_records, fit_client_models
+    from twinloop.calibration import fit_client_models
     from twinloop.calibration.boot_fitting import has_instances
     from twinloop.calibration.client_models import SCENARIO
 
@@ -52,14 +52,9 @@ def fit_client(
     _refuse_existing(output, [*paths, *([] if scenario is None else [scenario])])
     base = None if scenario is None else _load_scenario(scenario)
     traces = [read_trace(path, None, strict) for path in paths]
-    left_out = []
-    for path, trace in zip(paths, traces, strict=True):
-        if has_instances(trace):
-            check_client_records(trace, path)
-        else:
-            left_out.append(path)
+    left_out = [path for path, trace in zip(paths, traces, strict=True) if not has_instances(trace)]
     with show_status("fitting"):
-        models = fit_client_models(traces, unit=seconds)
+        models = fit_client_models(traces, unit=seconds, files=paths)
     fitted = None if base is None else models.apply(base)
     with _remove_unfinished(output):
         if fitted is not None:
