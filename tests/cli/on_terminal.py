@@ -7,17 +7,25 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 #: Time limit (s), long enough for a busy machine.
 PATIENCE = 240.0
 
 
-def run_on_terminal(*words: str, folder: Path) -> tuple[int, str]:
-    """Run `twinloop` with these words in a folder; return its status and the text that it showed.
+class Shown(NamedTuple):
+    """An ended command: the ID of its process, its status, and its text."""
 
-    The text is without control sequences.
-    """
+    process: int
+    status: int
+    #: Without control sequences.
+    text: str
+
+
+def run_on_terminal(*words: str, folder: Path, watch: Callable[[str], None] | None = None) -> Shown:
+    """Run `twinloop` with these words in a folder; `watch` is called with the text so far."""
     master, slave = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "twinloop", *words],
@@ -26,9 +34,10 @@ def run_on_terminal(*words: str, folder: Path) -> tuple[int, str]:
         stderr=slave,
         cwd=folder,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
+        start_new_session=True,
     )
     os.close(slave)
-    shown = b""
+    shown, text = b"", ""
     until = time.monotonic() + PATIENCE
     try:
         while time.monotonic() < until:
@@ -37,9 +46,12 @@ def run_on_terminal(*words: str, folder: Path) -> tuple[int, str]:
                     shown += os.read(master, 65536)
                 except OSError:  # it has ended
                     break
+                text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+                if watch is not None:
+                    watch(text)
         status = child.wait(PATIENCE)
     finally:
         child.kill()
         child.wait()
         os.close(master)
-    return status, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+    return Shown(child.pid, status, text)

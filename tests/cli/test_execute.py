@@ -1,19 +1,15 @@
 """The command `twinloop execute`: output, progress and errors."""
 
 import json
-import os
-import pty
-import re
-import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import twinloop as tl
+from tests.cli.on_terminal import run_on_terminal
 from tests.cli.test_commands import answer, run
 from tests.execution.child_processes import PATIENCE
 from tests.execution.runs import EXECUTE, left, read_output, scenario, statuses, task
@@ -126,39 +122,22 @@ def test_a_terminal_shows_the_progress_of_the_run(tmp_path: Path) -> None:
     held = ["sh", "-c", f"until [ -e {seen} ]; do sleep 0.05; done"]
     given = scenario(*(task(name, *held) for name in ("[red]", "\u202eb", "c")), platform="2x1")
     file = given.save(tmp_path / "scenario.yaml")
-    master, slave = pty.openpty()
-    child = subprocess.Popen(
-        [*EXECUTE, str(file), "-o", str(tmp_path / "run")],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
-        start_new_session=True,
-    )
-    os.close(slave)
-    shown, text = b"", ""
-    until = time.monotonic() + PATIENCE
+
+    def watch(text: str) -> None:
+        if "0 of 3 tasks ended" in text and "[red]" in text:
+            seen.touch()
+
+    words = ("execute", str(file), "-o", str(tmp_path / "run"))
     try:
-        while time.monotonic() < until:
-            if select.select([master], [], [], 0.1)[0]:
-                try:
-                    shown += os.read(master, 65536)
-                except OSError:  # it has ended
-                    break
-                text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
-                if "0 of 3 tasks ended" in text and "[red]" in text:
-                    seen.touch()
-        seen.touch()
-        assert child.wait(PATIENCE) == 0, shown.decode(errors="replace")
+        process, status, text = run_on_terminal(*words, folder=tmp_path, watch=watch)
     finally:
-        child.kill()
-        child.wait()
-        os.close(master)
+        seen.touch()
+    assert status == 0, text
     assert "0 of 3 tasks ended" in text
     assert "[red]" in text
     assert "Traceback" not in text
     assert f"wrote {tmp_path}" in text.replace("\r\n", "")
-    assert left(child.pid) == []
+    assert left(process) == []
 
 
 @pytest.mark.parametrize(

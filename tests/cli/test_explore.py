@@ -114,11 +114,11 @@ class Gate(Policy):
 
 def test_a_terminal_shows_the_progress_and_the_result(files: Path) -> None:
     words = ("explore", "scenario.yaml", "factors.yaml", "-o", "study", "--on", "serial")
-    status, shown = run_on_terminal(*words, folder=files)
-    assert status == 0, shown
-    assert "exploring" in shown
-    assert "6 of 6 runs" in shown
-    assert "6 configurations of policy, platform" in shown
+    shown = run_on_terminal(*words, folder=files)
+    assert shown.status == 0, shown.text
+    assert "exploring" in shown.text
+    assert "6 of 6 runs" in shown.text
+    assert "6 configurations of policy, platform" in shown.text
 
 
 @pytest.mark.real
