@@ -78,7 +78,7 @@ void Broker::rental_changed(const SchedulerState& scheduler, MachineId instance,
     if (at == no_node) return;
     BrokerNode& node = nodes_[at];
     const double now = scheduler.now();
-    if (node.state == BrokerNode::State::booting && booting_ > 0) --booting_;
+    if (node.state == BrokerNode::State::booting) end_boot();
     if (event == RentalEvent::ready) {
         node.is_stale = true;
         startable_.push_back(at);
@@ -148,7 +148,7 @@ void Broker::decide(SchedulerState& scheduler) {
             continue;
         }
         // Its tasks were killed.
-        if (booting_ > 0) --booting_;
+        end_boot();
         remove_node(scheduler, at);
     }
     if (options_.strategy == BrokerStrategy::budget) enforce_budget(scheduler);
@@ -444,7 +444,7 @@ void Broker::replace(SchedulerState& scheduler, std::uint32_t at) {
     insert(at);
     if (options_.strategy == BrokerStrategy::budget && planned_units(scheduler) > budget_units()) {
         return_tasks(node);
-        --booting_;
+        end_boot();
         remove_node(scheduler, at);
     }
 }
@@ -517,7 +517,7 @@ void Broker::enforce_budget(SchedulerState& scheduler) {
         }
         for (const TaskId task : std::vector<TaskId>(node.running)) scheduler.preempt(task);
         return_tasks(node);
-        if (node.state == BrokerNode::State::booting && booting_ > 0) --booting_;
+        if (node.state == BrokerNode::State::booting) end_boot();
         const MachineId machine = node.machine;
         remove_node(scheduler, at);
         scheduler.release(machine);

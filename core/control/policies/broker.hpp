@@ -91,6 +91,10 @@ class Broker : public Controller {
     [[nodiscard]] std::uint32_t count(BrokerNode::State state) const {
         return counts_[static_cast<std::size_t>(state)];
     }
+    // Counts an instance less; with the imitation of faults it may be counted no longer.
+    void end_boot() {
+        if (booting_ > 0) --booting_;
+    }
     void note_submission(double time);
     // Whether the instance has got a host: if its bill counts from then on, so do its predictions.
     void find_host(const SchedulerState& scheduler, BrokerNode& node) const;
