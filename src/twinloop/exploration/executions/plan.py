@@ -200,7 +200,7 @@ class _Planner:
             try:
                 if each.fitted and self.fitter is not None:
                     models = dict(self.fitter.fit(number, each.fitted))
-                key = self._identify(found, found.scenario, each, models)
+                key = self._identify(found.execution, found.scenario, each, models)
                 return ExecutionRun(number, index, key, None, models)
             except CodeNotAllowed:
                 raise
@@ -210,7 +210,7 @@ class _Planner:
         return ExecutionRun(number, index, hash_identity(identity), refused)
 
     def _identify(
-        self, found: _FoundExecution, scenario: Scenario, each: SimulationSet, models: Models
+        self, execution: RecordedExecution, scenario: Scenario, each: SimulationSet, models: Models
     ) -> str:
         """Return the key of a run: a hash of all that determines its result."""
         changed = apply_changes(scenario, each.changes) if each.changes else scenario
@@ -219,7 +219,7 @@ class _Planner:
         extra: dict[str, Any] = {"inject": each.keys}
         if each.fitted:
             # The seeds of the simulations depend on the name of the file.
-            name = Path(found.execution.path).name
+            name = Path(execution.path).name
             extra |= {"models": models, "repetitions": self.options.runs, "execution": name}
         identity = collect_identity(changed, extra, self.identities, list(hashes.values()))
         return hash_identity(identity)

@@ -85,9 +85,10 @@ def make_intervals_table(
     groups = {number: group for (number,), group in runs.group_by("configuration")}
     rows: list[dict[str, Any]] = []
     for each in candidates:
+        group = groups[each.configuration]
         for kpi in kpis:
-            known = groups[each.configuration][kpi].drop_nulls()
-            is_known = known.len() == groups[each.configuration].height
+            known = group[kpi].drop_nulls()
+            is_known = known.len() == group.height
             interval = compute_prediction_interval(known, level) if is_known else None
             low, high = interval or (None, None)
             rows.append(

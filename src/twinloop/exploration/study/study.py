@@ -293,7 +293,7 @@ class Study(StudyState):
         first = chosen[0]
         return table.filter(pl.Series(on_front)).sort(first.kpi, descending=not first.lower)
 
-    @property
+    @cached_property
     def fewer_tasks(self) -> tuple[int, ...]:
         """The numbers of the configurations that complete a smaller share of tasks than others."""
         shortfalls = compute_shortfalls(self._outlines, self.baseline)
