@@ -26,6 +26,7 @@ from twinloop.scenario import (
     Model,
     Scenario,
 )
+from twinloop.scenario.detail import Submission
 from twinloop.scenario.model_values import set_model_values
 from twinloop.scenario.parameters import PARAMETERS, find_parameter
 from twinloop.workload import Workload
@@ -103,6 +104,9 @@ def list_networks() -> Iterator[dict[str, Any]]:
     yield {**hosts, "stores": [{**disk, "ports": ports}]}
     store = {"read": 3.0, "write": 2.0, "streams": 1}
     yield {"clusters": [{"hosts": [{**host, "store": store}]}], "network": {"latency": 0.5}}
+    cached = {"read": 3.0, "page_cache": {"read": 5.0}}
+    yield {**hosts, "stores": [{**disk, **cached}]}
+    yield {"clusters": [{"hosts": [{**host, "store": cached}]}]}
     links = [
         {"between": ["C01", "core"], "bandwidth": 2.0, "latency": 0.5},
         {"between": ["core", "disk"], "latency": 1.0},
@@ -133,9 +137,10 @@ def make_transfer_scenario(platform: dict[str, Any]) -> Scenario:
             ),
             task_files=pl.DataFrame(
                 {
-                    "task": [*tasks, *tasks],
-                    "file": ["ia", "ib", "oa", "ob"],
-                    "access": ["read", "read", "write", "write"],
+                    # The first file is read again, from a page cache if there is one.
+                    "task": [*tasks, *tasks, "a"],
+                    "file": ["ia", "ib", "oa", "ob", "ia"],
+                    "access": ["read", "read", "write", "write", "read"],
                 }
             ),
         ),
@@ -153,6 +158,9 @@ def list_scenarios() -> Iterator[Scenario]:
     yield make_scenario(policy="fcfs", cores=4)
     for network in list_networks():
         yield make_transfer_scenario(network)
+    chain = [{"id": "a", "run_time": 3}, {"id": "b", "run_time": 3, "parents": ["a"]}]
+    managed = {"workload": {"tasks": chain}, "model.detail.submission": "negotiator"}
+    yield make_scenario().replace(**managed)
     # A speed is not set unless it is given.
     yield make_scenario(speed=1.0)
 
@@ -200,6 +208,11 @@ def list_schema_types() -> Iterator[tuple[str, NumberType | None]]:
     ):
         field = description.model_fields[name]
         yield parameter, read_number_type(field.annotation, tuple(field.metadata))
+    for name, field in Submission.model_fields.items():
+        yield (
+            f"submission.{name}",
+            read_number_type(field.annotation, tuple(field.metadata)),
+        )
     whole = Model(service_factors={"loud": 2.0}, contention=CONTENTIONS[1])
     types = {address_to_path(each.address): each.type for each in list_numbers(whole)}
     yield "service_factors.<kind>", types["service_factors.loud"]

@@ -203,6 +203,7 @@ void read_options(Scenario& all, const nb::dict& from) {
     all.options.fixed_demand = nb::cast<bool>(from["fixed_demand"]);
     all.options.no_delay = nb::cast<bool>(from["no_delay"]);
     all.options.kill = nb::cast<bool>(from["kill"]);
+    all.options.managed = nb::cast<bool>(from["managed"]);
     all.options.after_failure = interrupted_from(from["after_failure"]);
     all.options.after_preemption = interrupted_from(from["after_preemption"]);
     all.options.checkpoint_interval = nb::cast<double>(from["checkpoint_interval"]);
@@ -238,6 +239,8 @@ void set_network(ScenarioHandle& self, const nb::dict& from) {
     files->reads = column<FileId, std::int64_t>(from, "reads");
     files->write_offsets = column<std::size_t, std::int64_t>(from, "write_offsets");
     files->writes = column<FileId, std::int64_t>(from, "writes");
+    files->handling = {nb::cast<bool>(from["through_local"]), nb::cast<bool>(from["keeps_copies"]),
+                       nb::cast<bool>(from["whole_files"])};
     files->copies = nb::cast<std::vector<std::pair<FileId, StoreId>>>(from["copies"]);
     self.scenario->network = std::make_shared<const NetworkPlan>(network_from(from));
     self.scenario->files = std::move(files);

@@ -187,6 +187,7 @@ nb::dict transfers(const WorldHandle& self) {
     columns["store"] = as_array(log, [](const auto& row) { return row.store; });
     columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
     columns["read"] = as_array(log, [](const auto& row) { return std::uint8_t{row.read}; });
+    columns["staged"] = as_array(log, [](const auto& row) { return std::uint8_t{row.staged}; });
     columns["finished"] = as_array(log, [](const auto& row) { return std::uint8_t{row.finished}; });
     columns["bytes"] = as_array(log, [](const auto& row) { return row.bytes; });
     columns["start"] = as_array(log, [](const auto& row) { return row.start; });

@@ -38,11 +38,14 @@ NetworkPlan network_from(const nb::dict& from) {
     network.latency = nb::cast<double>(from["latency"]);
     const auto out = reals(from, "node_out");
     const auto in = reals(from, "node_in");
-    for (std::size_t i = 0; i < out.size(); ++i) network.nodes.push_back({out[i], in[i]});
+    const auto ignored = column<std::uint8_t>(from, "node_ignored");
+    for (std::size_t i = 0; i < out.size(); ++i)
+        network.nodes.push_back({out[i], in[i], ignored[i] != 0});
     for (const nb::handle each : nb::cast<nb::list>(from["links"]))
         network.links.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
                                  nb::cast<double>(each[2]), nb::cast<double>(each[3]),
-                                 nb::cast<bool>(each[4]), nb::cast<std::uint32_t>(each[5])});
+                                 nb::cast<bool>(each[4]), nb::cast<std::uint32_t>(each[5]),
+                                 nb::cast<bool>(each[6])});
     for (const nb::handle each : nb::cast<nb::list>(from["routes"]))
         network.routes.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
                                   nb::cast<std::vector<LinkId>>(each[2]), nb::cast<double>(each[3]),
@@ -50,7 +53,8 @@ NetworkPlan network_from(const nb::dict& from) {
     for (const nb::handle each : nb::cast<nb::list>(from["stores"]))
         network.stores.push_back({nb::cast<NodeId>(each[0]), nb::cast<double>(each[1]),
                                   nb::cast<double>(each[2]), nb::cast<double>(each[3]),
-                                  nb::cast<std::uint32_t>(each[4])});
+                                  nb::cast<std::uint32_t>(each[4]), nb::cast<double>(each[5]),
+                                  nb::cast<double>(each[6])});
     network.local_stores = column<StoreId, std::int64_t>(from, "local_stores");
     return network;
 }

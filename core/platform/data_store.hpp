@@ -11,6 +11,7 @@
 #include "kernel/measure.hpp"
 #include "platform/file_places.hpp"
 #include "platform/network.hpp"
+#include "platform/page_cache.hpp"
 
 namespace twinloop {
 
@@ -68,6 +69,7 @@ class DataStore {
     // For a stream, in the order of their registration. A list allocates nothing while it is empty,
     // as that of most stores of hosts.
     std::list<TransferId> waiting;
+    PageCache page_cache;
 
   private:
     Sum used_;

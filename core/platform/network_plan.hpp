@@ -14,6 +14,7 @@ struct NetworkPlan {
     struct Node {
         double out;  // bandwidths of its ports; infinite: unlimited
         double in;
+        bool ignored = false;  // by the level of detail: the ports are unlimited
     };
     // `described`: its place in the description, where one link stands for those of many nodes and
     // one route for both directions.
@@ -24,6 +25,7 @@ struct NetworkPlan {
         double latency;
         bool half_duplex;
         std::uint32_t described;
+        bool ignored = false;  // by the level of detail: unlimited, without latency
     };
     struct PlannedRoute {
         NodeId from;
@@ -38,6 +40,8 @@ struct NetworkPlan {
         double read;
         double write;
         std::uint32_t streams;
+        double cache_size = 0.0;  // of the page cache (bytes); 0: none
+        double cache_read = never;
     };
 
     std::vector<Node> nodes;  // the machines in their order, then stores and switches

@@ -62,6 +62,11 @@ StoreId Transfers::add_store_like(Simulation& simulation, StoreId like, NodeId n
         if (*bandwidth != none)
             *bandwidth = simulation.add_resource(simulation.capacity(*bandwidth));
     stores.emplace_back(spec);
+    if (const PageCache& cache = stores[like].page_cache; cache.is_open())
+        stores.back().page_cache.open(
+            cache.size(), cache.bandwidth() == none
+                              ? none
+                              : simulation.add_resource(simulation.capacity(cache.bandwidth())));
     return static_cast<StoreId>(stores.size() - 1);
 }
 
@@ -103,11 +108,18 @@ TransferId Transfers::open(const TransferSpec& spec, double latency, double regi
     return id;
 }
 
+ResourceId Transfers::read_bandwidth(const TransferSpec& spec) const {
+    if (spec.source == none) return none;
+    const DataStore& store = stores[spec.source];
+    const bool cached = store.page_cache.is_open() && content_of(spec) != none &&
+                        store.page_cache.has(content_of(spec));
+    return cached ? store.page_cache.bandwidth() : store.spec.read;
+}
+
 std::span<const ResourceId> Transfers::find_route(const TransferSpec& spec,
                                                   const Network::Path& path) {
     route_.clear();
-    if (spec.source != none && stores[spec.source].spec.read != none)
-        route_.push_back(stores[spec.source].spec.read);
+    if (const ResourceId read = read_bandwidth(spec); read != none) route_.push_back(read);
     route_.insert(route_.end(), path.resources.begin(), path.resources.end());
     if (spec.target != none && stores[spec.target].spec.write != none &&
         std::ranges::find(route_, stores[spec.target].spec.write) == route_.end())
@@ -216,6 +228,10 @@ void Transfers::end(Simulation& simulation, TransferId id, Ending how, double do
         if (how == Ending::finished && spec.file != none)
             put_file(spec.target, spec.file, spec.bytes);
     }
+    if (how == Ending::finished && content_of(spec) != none)
+        for (const StoreId store : stores_of(spec))
+            if (store != none && stores[store].page_cache.is_open())
+                stores[store].page_cache.touch(content_of(spec), spec.bytes);
     for (const StoreId store : stores_of(spec))
         if (store != none) admit(simulation, store);
 }

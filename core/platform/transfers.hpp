@@ -20,6 +20,7 @@ struct TransferSpec {
     StoreId source = none;  // a store of `from` that is read
     StoreId target = none;  // a store of `to` that is written
     FileId file = none;     // its name in the target; none: the bytes are not kept
+    FileId content = none;  // the file in page caches; none: as `file`
     double bytes = 0.0;
     double limit = never;
     double weight = 1.0;
@@ -111,6 +112,12 @@ class Transfers {
     [[nodiscard]] bool may_begin(TransferId id) const;
     void take_streams(TransferId id);
     void admit(Simulation& simulation, StoreId store);
+    // The file that page caches know.
+    [[nodiscard]] static FileId content_of(const TransferSpec& spec) {
+        return spec.content != none ? spec.content : spec.file;
+    }
+    // The bandwidth of the reads of the source: of its page cache, or of its disk.
+    [[nodiscard]] ResourceId read_bandwidth(const TransferSpec& spec) const;
     static void count(std::vector<Traffic>& traffic, const TransferSpec& spec, double bytes);
 
     FilePlaces files_;

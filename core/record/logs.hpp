@@ -210,6 +210,7 @@ struct TransferRow {
     std::uint32_t store;
     MachineId machine;
     bool read;      // from the store; otherwise to it
+    bool staged;    // between the store and that of the host of the machine
     bool finished;  // otherwise it was cancelled
     double bytes;   // that were moved
     double start;

@@ -143,7 +143,8 @@ std::shared_ptr<const NetworkPlan> pick_network(std::size_t machines, Bytes& byt
     const auto add_store = [&](NodeId node) {
         plan->stores.push_back(
             {node, pick(bytes, {never, 20, 8, 4}), bandwidth(), bandwidth(),
-             bytes.below(2) ? none : static_cast<std::uint32_t>(1 + bytes.below(2))});
+             bytes.below(2) ? none : static_cast<std::uint32_t>(1 + bytes.below(2)),
+             pick(bytes, {0, 0, never, 3}), bandwidth()});
         return static_cast<StoreId>(plan->stores.size() - 1);
     };
     for (std::size_t i = 1 + bytes.below(2); i > 0; --i) {
@@ -184,6 +185,9 @@ void add_files(Scenario& all, Bytes& bytes) {
         add_some(table->read_offsets, table->reads);
         add_some(table->write_offsets, table->writes);
     }
+    if (bytes.below(2) == 0)
+        table->handling = {bytes.below(3) != 0, bytes.below(2) != 0, bytes.below(3) == 0};
+    table->handling.keeps_copies = table->handling.keeps_copies && table->handling.through_local;
     all.files = std::move(table);
 }
 
@@ -260,6 +264,10 @@ ModelValues pick_values(const Scenario& all, Bytes& bytes) {
     made.dispatch_latency = pick(bytes, {0, 0, 0.25});
     made.release_latency = pick(bytes, {0, 0, 0.25});
     made.decision_interval = pick(bytes, {0, 0, 0, 2, 0.1});
+    made.submission_cycle = pick(bytes, {0, 0, 1.5});
+    made.submission_before = pick(bytes, {0, 0.5, 2});
+    made.submission_after = pick(bytes, {0, 0.5, 2});
+    made.submission_interval = pick(bytes, {0, 0, 0.3});
     made.service_factors = all.service_factors;
     made.contention = all.contention;
     return made;
@@ -376,6 +384,7 @@ RandomScenario::RandomScenario(Bytes& bytes) : scenario(std::make_shared<Scenari
     add_tasks(made, bytes);
     add_files(made, bytes);
     made.options = pick_options(bytes);
+    made.options.managed = bytes.below(3) == 0;
     made.contention = pick_contention(bytes);
     for (std::size_t kind = 0; kind < kinds; ++kind)
         made.service_factors.push_back(pick(bytes, {1, 1, 0.5, 1.25}));

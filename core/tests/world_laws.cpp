@@ -160,13 +160,15 @@ void check_stores(const World& world) {
     FileId last = none;
     transfers.files().each([&](FileId file, StoreId store, double bytes) {
         held[store] += bytes;
-        require(file != last, "a file is in one store");
+        if (state.staging.copies.contains({file, store})) return;
+        require(file != last, "a file is in one store, apart from copies on hosts");
         last = file;
         const StoreId given = state.scenario->files->files[file].store;
         require(given == none || given == store, "a file is in the store that it belongs to");
     });
     std::size_t live = 0;
     for (const StagingState::Cursor& cursor : state.staging.cursors) {
+        if (cursor.held > 0) promised[cursor.local] += cursor.held;
         if (cursor.transfer == none) continue;
         ++live;
         const Transfers::Transfer& each = transfers[cursor.transfer];
@@ -201,12 +203,14 @@ void check_stores(const World& world) {
 double least_transfer_time(const WorldState& state, const TransferRow& row, double bytes) {
     if (row.machine >= state.scenario->machines.size()) return 0.0;
     Network network = state.staging.transfers.network;
-    const DataStoreSpec& store = state.staging.transfers.stores[row.store].spec;
+    const DataStore& its_store = state.staging.transfers.stores[row.store];
+    const DataStoreSpec& store = its_store.spec;
     const NodeId here = row.machine;
     const Network::Path& path =
         row.read ? network.path(store.node, here) : network.path(here, store.node);
     std::vector<ResourceId> resources = path.resources;
-    if (const ResourceId own = row.read ? store.read : store.write; own != none)
+    if (const ResourceId own = row.read ? store.read : store.write;
+        own != none && !its_store.page_cache.is_open())
         resources.push_back(own);
     double bandwidth = largest;
     for (const ResourceId each : resources)
@@ -241,11 +245,14 @@ double check_files(const World& world, TaskId task) {
     files.insert(files.end(), writes.begin(), writes.end());
     std::vector<TransferRow> rows;
     double seconds = 0.0;
+    const bool stages = state.scenario->files->handling.through_local;
     for (std::size_t i = 0; i < state.records.transfers.size(); ++i) {
         const TransferRow& row = state.records.transfers[i];
         if (row.task != task) continue;
-        rows.push_back(row);
         seconds += row.end - row.start;
+        require(!row.staged || stages, "files are staged only where stores of hosts are used");
+        // Copies on hosts decide which files are staged.
+        if (!row.staged) rows.push_back(row);
     }
     require(rows.size() >= files.size(), "a completed task has transferred its files");
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -434,6 +441,41 @@ void check_executions(const World& world) {
     }
 }
 
+// What a workflow manager adds between a task and the scheduler, and between parents and children.
+void check_submissions(const World& world) {
+    const WorldState& state = world.state();
+    if (!state.options().managed) return;
+    const ModelValues& values = state.values;
+    for (TaskId task = 0; task < world.tasks().size(); ++task) {
+        const TaskRun& mine = world.tasks()[task];
+        if (mine.attempts > 0 && !std::isnan(mine.start))
+            require(mine.start >= mine.ready + values.submission_interval +
+                                      values.submission_before + values.dispatch_latency -
+                                      1e-9 * (1 + mine.start),
+                    "a job is not started before the scheduler sees it");
+        if (mine.status != Status::completed) continue;
+        state.scheduler.tasks().each_child(task, [&](TaskId child) {
+            // A program that adds a task knows that its parent has ended.
+            if (child >= state.scenario->size()) return;
+            const double ready = world.tasks()[child].ready;
+            require(std::isnan(ready) ||
+                        ready >= mine.end + values.submission_after - 1e-9 * (1 + ready),
+                    "children are ready when the workflow manager knows of the end");
+        });
+    }
+    // The manager hands over one job after the other.
+    if (!(values.submission_interval > 0)) return;
+    std::vector<double> starts;
+    world.tasks().each([&](const TaskRun& each) {
+        if (each.attempts > 0 && !std::isnan(each.start)) starts.push_back(each.start);
+    });
+    std::ranges::sort(starts);
+    for (std::size_t i = 1; i < starts.size(); ++i)
+        require(starts[i] >= state.begin + static_cast<double>(i + 1) * values.submission_interval -
+                                 1e-9 * (1 + starts[i]),
+                "no more jobs start than the workflow manager has handed over");
+}
+
 void check_windows(const World& world) {
     const WorldState& state = world.state();
     const PlacementLog& log = state.records.placements;
@@ -499,8 +541,10 @@ void check_leaks(const World& world, double instant) {
         if (end < never && end > instant) ++left;
     }
     expected += state.transitions;
-    for (const EventId timer : {state.submissions, state.outage, state.decision})
-        if (simulation.timer_set(timer)) ++expected;
+    // The workflow manager may learn later of ends on which no open task depends.
+    for (const EventId timer : {state.submissions, state.outage, state.decision,
+                                state.manager.submission, state.manager.end})
+        if (timer != none && simulation.timer_set(timer)) ++expected;
     require(expected + later <= simulation.pending() && simulation.pending() <= expected + left,
             "no event is left at the end but of the background");
 }
@@ -542,6 +586,7 @@ void check_end(const World& world, double instant) {
     check_leaks(world, instant);
     check_transfers(world);
     check_executions(world);
+    check_submissions(world);
     check_windows(world);
     check_use(world);
     check_usage(world);

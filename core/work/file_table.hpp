@@ -20,7 +20,14 @@ struct FileTable {
         StoreId store;
         bool exists;  // at the start of the run
     };
+    // How files move between their stores and the machines of tasks.
+    struct Handling {
+        bool through_local = false;  // the store of the host, in which copies are made
+        bool keeps_copies = false;   // which later tasks on the host read
+        bool whole_files = false;    // a file is read from a store, then sent, then written
+    };
     std::vector<File> files;
+    Handling handling;
     std::vector<std::pair<FileId, StoreId>> copies;  // further ones, at the start of the run
     // The files of task t: reads[read_offsets[t]] up to reads[read_offsets[t + 1]].
     std::vector<std::size_t> read_offsets;

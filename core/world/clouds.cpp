@@ -291,7 +291,7 @@ void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) 
     if (world_.records.recording.placements)
         world_.records.transfers.push_back(
             {no_task, transfer.spec.file, is_write ? transfer.spec.target : transfer.spec.source,
-             RentedInstance::label_bit | mine.serial, !is_write, how == Ending::finished,
+             RentedInstance::label_bit | mine.serial, !is_write, false, how == Ending::finished,
              transfer.moved + figures.done, transfer.registered, world_.now()});
     if (how != Ending::finished) return;
     if (mine.state == InstanceState::suspend_transfer) complete_suspension(instance);

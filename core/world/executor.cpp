@@ -100,6 +100,11 @@ void Executor::continue_transfers(std::uint32_t slot, Staging::Progress progress
     }
 }
 
+void Executor::end_transfers(std::uint32_t slot) {
+    staging_.cancel(slot);
+    staging_.release(slot);
+}
+
 void Executor::end_delay(std::uint32_t slot) {
     const Execution& execution = world_.executions[slot];
     switch (execution.step) {
@@ -212,7 +217,7 @@ void Executor::end_compute_step(std::uint32_t slot) {
 void Executor::end_execution(std::uint32_t slot, Status status) {
     const TaskId task = world_.executions[slot].task;
     const std::span<const Part> parts = world_.scheduler.parts(task);
-    if (world_.has_files()) staging_.cancel(slot);
+    if (world_.has_files()) end_transfers(slot);
     compute_.stop(slot, parts);
     record(slot,
            status == Status::killed   ? Reason::killed
@@ -262,7 +267,7 @@ void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<c
     world_.simulation.stop_timer(execution.timer);
     if (execution.step != Step::release) {
         const double kept = compute_.kept(slot, then);
-        if (world_.has_files()) staging_.cancel(slot);
+        if (world_.has_files()) end_transfers(slot);
         compute_.stop(slot, parts);
         const bool begun = execution.step != Step::dispatch;
         if (begun) record(slot, reason, parts);

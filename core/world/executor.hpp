@@ -54,6 +54,7 @@ class Executor {
     void pause_activities(std::uint32_t slot);
     void begin_work(std::uint32_t slot);
     void begin_transfers(std::uint32_t slot, Step step);
+    void end_transfers(std::uint32_t slot);
     void continue_transfers(std::uint32_t slot, Staging::Progress progress);
     void end_compute_step(std::uint32_t slot);
     void end_execution(std::uint32_t slot, Status status);

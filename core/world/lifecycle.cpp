@@ -1,5 +1,6 @@
 #include "world/lifecycle.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -26,7 +27,7 @@ void Lifecycle::submit(TaskId id) {
     TaskRun& task = world_.tasks.edit(id);
     if (task.status != Status::none || !std::isnan(task.submit)) return;
     task.submit = world_.now();
-    if (task.missing_parents == 0 && !world_.asks_for_possible) {
+    if (task.missing_parents == 0 && !world_.asks_for_possible && !world_.delays_jobs()) {
         task.ready = task.submit;
         world_.scheduler.submit(id, plan(id));
         world_.call = true;
@@ -42,11 +43,59 @@ void Lifecycle::make_ready(TaskId id) {
         return;
     }
     world_.tasks.edit(id).ready = world_.now();
-    world_.scheduler.submit(id);
-    world_.call = true;
+    if (world_.delays_jobs()) {
+        submit_job(id);
+    } else {
+        world_.scheduler.submit(id);
+        world_.call = true;
+    }
+}
+
+// The workflow manager hands over one job after the other; each then takes its time by itself.
+void Lifecycle::submit_job(TaskId id) {
+    ManagerState& manager = world_.manager;
+    manager.free_at = std::max(world_.now(), manager.free_at) + world_.values.submission_interval;
+    manager.submitted.add(id, manager.free_at + world_.values.submission_before);
+    set_timer(manager.submission, manager.submitted);
+}
+
+void Lifecycle::set_timer(EventId timer, const DelayedTasks& delayed) {
+    if (delayed.empty()) world_.simulation.stop_timer(timer);
+    else world_.simulation.set_timer(timer, std::max(delayed.next_time(), world_.now()));
+}
+
+void Lifecycle::end_submissions() {
+    ManagerState& manager = world_.manager;
+    while (manager.submitted.next_time() <= world_.now()) {
+        const TaskId id = manager.submitted.take();
+        if (world_.tasks[id].status != Status::none) continue;
+        ++world_.events;
+        world_.scheduler.submit(id);
+        world_.call = true;
+    }
+    set_timer(manager.submission, manager.submitted);
+}
+
+void Lifecycle::report_ends() {
+    ManagerState& manager = world_.manager;
+    while (manager.ended.next_time() <= world_.now()) {
+        ++world_.events;
+        free_now(manager.ended.take());
+    }
+    set_timer(manager.end, manager.ended);
 }
 
 void Lifecycle::free_children(TaskId id) {
+    const double delay = world_.options().managed ? world_.values.submission_after : 0.0;
+    if (!(delay > 0)) {
+        free_now(id);
+    } else if (world_.scheduler.tasks().has_children(id)) {
+        world_.manager.ended.add(id, world_.now() + delay);
+        set_timer(world_.manager.end, world_.manager.ended);
+    }
+}
+
+void Lifecycle::free_now(TaskId id) {
     world_.scheduler.tasks().each_child(id, [&](TaskId child) {
         if (world_.tasks[child].status != Status::none) return;
         TaskRun& task = world_.tasks.edit(child);
@@ -61,7 +110,8 @@ Status Lifecycle::add_parents(TaskId child, std::span<const TaskId> parents) {
         const TaskRun& mine = world_.tasks[parent];
         // The scheduler may not know yet that a task has completed.
         if (mine.status == Status::none ||
-            (mine.status == Status::completed && mine.slot != Executions::no_slot)) {
+            (mine.status == Status::completed &&
+             (mine.slot != Executions::no_slot || world_.manager.ended.has(parent)))) {
             ++world_.tasks.edit(child).missing_parents;
         } else if (mine.status != Status::completed && status != Status::rejected) {
             status = mine.status == Status::rejected ? Status::rejected : Status::failed;

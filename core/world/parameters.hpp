@@ -23,6 +23,10 @@ struct ModelValues {
     double dispatch_latency = 0.0;
     double release_latency = 0.0;
     double decision_interval = 0.0;
+    double submission_cycle = 0.0;        // of a workflow manager: its negotiation
+    double submission_before = 0.0;       // from ready to waiting
+    double submission_after = 0.0;        // from the end of a task until its children are ready
+    double submission_interval = 0.0;     // between two submissions
     std::vector<double> service_factors;  // by kind of task
     std::shared_ptr<const ContentionRule> contention;
     // By group of machines; nullptr, or no entry: as in the scenario.

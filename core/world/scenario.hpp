@@ -32,6 +32,7 @@ struct ModelOptions {
     bool no_delay = false;       // shared machines do not delay tasks: work is lost
     bool kill = false;           // at the requested time
     bool decide_events = false;  // a decision after each event, not once per instant
+    bool managed = false;        // a workflow manager submits the tasks
     Interrupted after_failure = Interrupted::restart;
     Interrupted after_preemption = Interrupted::restart;
     std::uint32_t max_failures = ~0U;  // of a task, then it has failed

@@ -43,6 +43,8 @@ class Staging {
     // The node and the local store (or none) of a machine, or of the host of an instance.
     [[nodiscard]] NodeId node_of(MachineId machine) const;
     [[nodiscard]] StoreId local_store(MachineId machine) const;
+    // The execution has ended: the space that it holds in the store of its host is free again.
+    void release(std::uint32_t slot);
     // Act on the transfer in progress, if there is one.
     void cancel(std::uint32_t slot);
     void pause(std::uint32_t slot);
@@ -54,13 +56,32 @@ class Staging {
     // The machine itself, or the host of an instance, whose ports and store it uses.
     [[nodiscard]] MachineId host_of(MachineId machine) const;
     [[nodiscard]] const StagingState::AddedNode* find_added(MachineId host) const;
-    // The store from which a task on the machine reads a file, or to which it writes it.
-    [[nodiscard]] StoreId find_store(FileId file, bool reads, MachineId machine) const;
+    [[nodiscard]] const FileTable::Handling& handling() const;
     // The files of the present step.
     [[nodiscard]] std::span<const FileId> files(std::uint32_t slot) const;
     [[nodiscard]] MachineId first_machine(std::uint32_t slot) const;
-    // The transfer of the present file from a store, or to it.
-    [[nodiscard]] TransferSpec spec(std::uint32_t slot, StoreId store) const;
+    // A movement of a file in a step: between its store and the task, or, where files pass through
+    // the store of the host, between that store and the task, or between both stores (`stages`).
+    struct Movement {
+        FileId file = none;
+        StoreId store = none;  // of the file, if it is staged; otherwise the one that is used
+        bool reads = false;    // towards the task
+        bool stages = false;
+        bool is_at_home = false;  // the store of the host is that of the file
+    };
+    [[nodiscard]] std::size_t count_movements(std::uint32_t slot) const;
+    [[nodiscard]] Movement movement(std::uint32_t slot) const;
+    [[nodiscard]] StoreId find_home(std::uint32_t slot) const;
+    [[nodiscard]] bool is_needed(std::uint32_t slot);
+    // A movement is one transfer, or several if whole files are read, sent and written: its legs.
+    [[nodiscard]] std::uint32_t count_legs(std::uint32_t slot) const;
+    [[nodiscard]] Progress begin_transfer(std::uint32_t slot);
+    [[nodiscard]] TransferSpec whole_spec(std::uint32_t slot) const;
+    // The transfer of the present leg.
+    [[nodiscard]] TransferSpec spec(std::uint32_t slot) const;
+    void make_room(StoreId store, double bytes);
+    [[nodiscard]] bool is_in_use(const StagingState::Copy& copy) const;
+    void drop_copies(FileId file, StoreId kept);
 
     WorldState& world_;
 };

@@ -32,6 +32,11 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
         std::ranges::any_of(providers, [](const auto& each) { return each->overcommits(); }))
         set_sharing();
     if (scenario->network != nullptr) open_staging();
+    if (options().managed) {
+        manager.submission =
+            simulation.add_timer(EventKind::feed, make_token(Subject::job_submission));
+        manager.end = simulation.add_timer(EventKind::step, make_token(Subject::job_end));
+    }
     const std::vector<MachineSpec>& machine_specs = scenario->machines_of(values);
     for (MachineId m = 0; m < machine_specs.size(); ++m)
         add_machine(machine_specs[m], scenario->power_of(values, m));

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "control/scheduler_state.hpp"
@@ -35,19 +38,68 @@ enum class SharingMode : std::uint8_t { exclusive, delay, no_delay };
 // The transfers of a run.
 struct StagingState {
     struct Cursor {
-        std::uint32_t next = 0;  // file of the present step
+        std::uint32_t next = 0;  // movement of the present step
+        std::uint32_t leg = 0;   // of the present movement
         TransferId transfer = none;
         MachineId machine = no_machine;
         bool refused = false;
+        StoreId home = none;   // the store of the present file
+        StoreId local = none;  // the store of the host, if files pass through it
+        double held = 0.0;     // bytes there that belong to the execution, until it ends
+        double begun = 0.0;    // when the present movement was registered
     };
     // The node and the local store of a machine that was added in the run; an instance has neither.
     struct AddedNode {
         NodeId node = none;
         StoreId store = none;
     };
+    // A copy of a file in the store of a host, for later tasks there.
+    struct Copy {
+        FileId file = none;
+        StoreId store = none;
+
+        bool operator<(const Copy& other) const {
+            return std::pair(file, store) < std::pair(other.file, other.store);
+        }
+    };
     Transfers transfers;
-    std::vector<Cursor> cursors;   // by slot of the execution
-    std::vector<AddedNode> added;  // by machine, after those of the scenario
+    std::vector<Cursor> cursors;           // by slot of the execution
+    std::vector<AddedNode> added;          // by machine, after those of the scenario
+    std::map<Copy, std::uint64_t> copies;  // with the order of their last use
+    std::uint64_t copy_uses = 0;
+};
+
+// Tasks that a workflow manager delays. All are delayed by the same time, so that they are released
+// in the order in which they came.
+class DelayedTasks {
+  public:
+    void add(TaskId task, double until) { tasks_.push_back({until, task}); }
+    [[nodiscard]] double next_time() const { return tasks_.empty() ? never : tasks_.front().until; }
+    [[nodiscard]] bool has(TaskId task) const {
+        return std::ranges::find(tasks_, task, &Entry::task) != tasks_.end();
+    }
+    [[nodiscard]] bool empty() const { return tasks_.empty(); }
+    TaskId take() {
+        const TaskId task = tasks_.front().task;
+        tasks_.pop_front();
+        return task;
+    }
+
+  private:
+    struct Entry {
+        double until;
+        TaskId task;
+    };
+    std::deque<Entry> tasks_;
+};
+
+// What a workflow manager has to do: hand jobs to the scheduler, and learn of their ends.
+struct ManagerState {
+    DelayedTasks submitted;
+    DelayedTasks ended;
+    double free_at = -never;  // when it has handed over the last job
+    EventId submission = none;
+    EventId end = none;
 };
 
 // The subjects of the kernel's events, encoded in their tokens.
@@ -60,7 +112,9 @@ enum class Subject : std::uint8_t {
     decision,
     usage,
     instance,
-    price
+    price,
+    job_submission,  // by the workflow manager
+    job_end          // that the workflow manager learns of
 };
 [[nodiscard]] constexpr std::uint64_t make_token(Subject subject, std::uint64_t index = 0) {
     return index << 4 | static_cast<std::uint64_t>(subject);
@@ -81,6 +135,7 @@ struct WorldState {
     Simulation simulation;
     StagingState staging;  // empty if no files are transferred
     StoreRequestState requests;
+    ManagerState manager;
     Fleet fleet;
     // The hosts whose use is recorded, by resource; no_machine: of the network, or a lease.
     std::vector<MachineId> recorded;
@@ -134,6 +189,11 @@ struct WorldState {
     }
     [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
     [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }
+    // Whether a workflow manager submits tasks to the scheduler, which takes time.
+    [[nodiscard]] bool delays_jobs() const {
+        return options().managed &&
+               (values.submission_before > 0 || values.submission_interval > 0);
+    }
     // Whether the files of tasks are transferred.
     [[nodiscard]] bool has_files() const {
         return scenario->files != nullptr && scenario->files->is_used();

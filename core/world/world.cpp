@@ -135,6 +135,12 @@ void World::fired(std::uint64_t token, bool /*again*/) {
             ++state_.events;
             Clouds(state_).change_price(index_of(token));
             break;
+        case Subject::job_submission:
+            Lifecycle(state_).end_submissions();
+            break;
+        case Subject::job_end:
+            Lifecycle(state_).report_ends();
+            break;
         case Subject::usage:
             Compute(state_).record_window(index_of(token));
             break;
@@ -321,11 +327,13 @@ void World::decide() {
     set_decision_timer();
 }
 
-// Whether the decision has to wait for the next time of the decision interval.
+// Whether the decision has to wait: for the next time of the decision interval, where the cycle of
+// a negotiator begins, and for the end of that cycle.
 bool World::is_postponed(bool due) {
+    if (due) return false;
     const double interval = state_.values.decision_interval;
-    if (interval <= 0 || due) return false;
-    const double next = next_multiple(now(), interval);
+    const double cycle = state_.options().managed ? state_.values.submission_cycle : 0.0;
+    const double next = (interval > 0 ? next_multiple(now(), interval) : now()) + cycle;
     if (next <= now()) return false;
     decide_at_ = std::min(decide_at_, next);
     return true;

@@ -215,7 +215,7 @@ class CompiledScenario:
         if self.workload.task_files.is_empty() and not self.machines.platform.clouds:
             return
         columns, notes = network_columns.build_network_columns(
-            self.machines, self.workload, self.arrays.ids
+            self.machines, self.workload, self.arrays.ids, self.scenario.model.detail
         )
         self.cleaned += notes
         if columns is not None:
@@ -342,6 +342,7 @@ class CompiledScenario:
             "checkpoint_interval": (failures and failures.checkpoint_interval) or np.inf,
             "checkpoint_cost": failures.checkpoint_cost if failures else 0.0,
             "max_attempts": (failures and failures.max_attempts) or 2**32 - 1,
+            "managed": model.detail.is_managed(model.submission),
             "decide_events": model.decide == "event",
             "instant_order": [model.instant_order.index(each) for each in INSTANT_GROUPS],
         }

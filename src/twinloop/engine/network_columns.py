@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twinloop.engine.platform_columns import MachineTable
     from twinloop.platform import Platform
     from twinloop.platform.network import Ports
+    from twinloop.scenario.detail import Detail
     from twinloop.workload import Workload
 
 #: The kinds of transfers that stores serve on request, by native code.
@@ -44,7 +45,7 @@ class _Store(NamedTuple):
 
 
 def build_network_columns(
-    machines: MachineTable, workload: Workload, ids: pl.Series
+    machines: MachineTable, workload: Workload, ids: pl.Series, detail: Detail
 ) -> tuple[dict[str, Any] | None, tuple[Cleaning, ...]]:
     """Build the native columns of the network, its stores and the files of the tasks.
 
@@ -52,7 +53,7 @@ def build_network_columns(
     only tasks that read it too, and otherwise when it has been written. None: nothing is
     transferred.
     """
-    files = _list_files(workload)
+    files = _list_files(workload, detail)
     _check_stores(machines.platform, files["store"])
     without_stores = not machines.platform.stores and files["store"].null_count() == files.height
     if without_stores and any(cloud.messages for cloud in machines.platform.clouds):
@@ -60,11 +61,16 @@ def build_network_columns(
     # Instances of clouds move between hosts, also without a store.
     elif without_stores and (files.height or not machines.platform.clouds):
         return None, ()
-    stores = _list_stores(machines, files["store"], machines.nodes.height)
+    stores = _list_stores(machines, files["store"], machines.nodes.height, detail)
     columns, notes = _build_files(workload, files, ids, stores)
+    columns |= {
+        "through_local": detail.storage == "all" and bool(machines.platform.stores),
+        "keeps_copies": detail.cache == "host",
+        "whole_files": detail.buffers == "whole",
+    }
     names = pl.concat([files["file"], _add_images(machines, stores, columns)])
     _check_capacity(stores, names, columns)
-    return _build_topology(machines, stores) | columns, notes
+    return _build_topology(machines, stores, detail) | columns, notes
 
 
 def _add_images(machines: MachineTable, stores: list[_Store], columns: dict[str, Any]) -> pl.Series:
@@ -93,8 +99,12 @@ def _add_images(machines: MachineTable, stores: list[_Store], columns: dict[str,
     return pl.Series([each.image.name for each in images], dtype=pl.String)
 
 
-def _list_files(workload: Workload) -> pl.DataFrame:
-    return workload.files.unique("file", keep="first", maintain_order=True)
+def _list_files(workload: Workload, detail: Detail) -> pl.DataFrame:
+    files = workload.files.unique("file", keep="first", maintain_order=True)
+    if detail.storage == "submit":
+        # All files are in the first store, that of the submit node.
+        files = files.with_columns(pl.lit(None, dtype=pl.String).alias("store"))
+    return files
 
 
 def _check_stores(platform: Platform, names: pl.Series) -> None:
@@ -108,7 +118,9 @@ def _check_stores(platform: Platform, names: pl.Series) -> None:
             )
 
 
-def _list_stores(machines: MachineTable, used: pl.Series, nodes: int) -> list[_Store]:
+def _list_stores(
+    machines: MachineTable, used: pl.Series, nodes: int, detail: Detail
+) -> list[_Store]:
     """List the stores: those of the platform, then those of hosts, if a file may be in one.
 
     Hosts are the first `nodes` machines.
@@ -121,7 +133,8 @@ def _list_stores(machines: MachineTable, used: pl.Series, nodes: int) -> list[_S
     is_used_by_clouds = any(each.image.caching != "none" for each in list_images(platform)) or any(
         each.suspend_to == LOCAL for each in platform.clouds
     )
-    if not is_used_by_clouds and used.drop_nulls().is_in([each.name for each in stores]).all():
+    is_used = is_used_by_clouds or detail.storage == "all"
+    if not is_used and used.drop_nulls().is_in([each.name for each in stores]).all():
         return stores
     groups = [
         (host.store, f"platform.clusters[{c}].hosts[{h}].store")
@@ -137,9 +150,10 @@ def _list_stores(machines: MachineTable, used: pl.Series, nodes: int) -> list[_S
     return stores
 
 
-def _build_topology(machines: MachineTable, stores: list[_Store]) -> dict[str, Any]:
+def _build_topology(machines: MachineTable, stores: list[_Store], detail: Detail) -> dict[str, Any]:
     platform, network = machines.platform, machines.platform.network
     names = list_nodes(machines)
+    hosts_alone = set(names[: len(machines.group)])
     hosts = [host for _, host in platform.hosts()]
     ports = [hosts[group].ports for group in machines.group]
     switches = network.switches if network is not None else ()
@@ -157,7 +171,9 @@ def _build_topology(machines: MachineTable, stores: list[_Store]) -> dict[str, A
         path = [by_name[name] for name in route.links]
         latency = np.nan if route.latency is None else route.latency
         routes += [(a, b, path, latency, number), (b, a, path[::-1], latency, number)]
+    ignored = [detail.ignores(is_host_part=n < len(machines.group)) for n in range(len(ports))]
     return {
+        "node_ignored": np.array(ignored, dtype=np.uint8),
         "latency": network.latency if network is not None else 0.0,
         "node_out": np.array([_bandwidth(each, "send") for each in ports], dtype=np.float64),
         "node_in": np.array([_bandwidth(each, "receive") for each in ports], dtype=np.float64),
@@ -169,6 +185,7 @@ def _build_topology(machines: MachineTable, stores: list[_Store]) -> dict[str, A
                 each.link.latency,
                 each.link.duplex == "half",
                 each.number,
+                detail.ignores(is_host_part=not hosts_alone.isdisjoint(each.ends)),
             )
             for each in links
         ],
@@ -180,11 +197,20 @@ def _build_topology(machines: MachineTable, stores: list[_Store]) -> dict[str, A
                 each.store.read or np.inf,
                 each.store.write or np.inf,
                 each.store.streams or _NONE,
+                *_describe_cache(each.store),
             )
             for each in stores
         ],
         "local_stores": local_stores,
     }
+
+
+def _describe_cache(store: LocalStore) -> tuple[float, float]:
+    """Return the size of the page cache and the bandwidth of its reads; size 0: none."""
+    cache = store.page_cache
+    if cache is None:
+        return 0.0, np.inf
+    return cache.size or np.inf, cache.read or np.inf
 
 
 def list_nodes(machines: MachineTable) -> list[str]:
@@ -290,12 +316,12 @@ def _check_capacity(stores: list[_Store], names: pl.Series, files: dict[str, Any
 
 def list_files(workload: Workload) -> list[str]:
     """List the names of the files by their native numbers."""
-    return _list_files(workload)["file"].to_list()
+    return workload.files["file"].unique(maintain_order=True).to_list()
 
 
 def list_store_names(compiled: CompiledScenario) -> dict[str, str | None]:
     """Return the name of the store of each file, `LOCAL`, or None for a file that is in none."""
-    files = _list_files(compiled.workload)
+    files = _list_files(compiled.workload, compiled.scenario.model.detail)
     shared = compiled.machines.platform.stores
     names = files["store"].fill_null(shared[0].name) if shared else files["store"]
     return dict(zip(files["file"], names, strict=True))
@@ -312,9 +338,10 @@ def list_stores(
         compiled: A scenario whose tasks have files.
         added: Machines that are to be added after those of `compiled`, with their descriptions.
     """
-    used = _list_files(compiled.workload)["store"]
+    detail = compiled.scenario.model.detail
+    used = _list_files(compiled.workload, detail)["store"]
     nodes = compiled.machines.nodes.height - len(compiled.added_machines)
-    stores = _list_stores(compiled.machines, used, nodes)
+    stores = _list_stores(compiled.machines, used, nodes, detail)
     names = [each.name for each in stores]
     with_store = {each.name for each in stores if each.is_local}
     for name, description in (*compiled.added_machines, *added):
@@ -324,7 +351,9 @@ def list_stores(
     return names
 
 
-def build_store_columns(machines: MachineTable, added: int) -> tuple[dict[str, Any], list[str]]:
+def build_store_columns(
+    machines: MachineTable, added: int, detail: Detail
+) -> tuple[dict[str, Any], list[str]]:
     """Build the native columns of the network and all stores, and list the names of the stores.
 
     For a run in which no task has files: its stores are used from outside.
@@ -332,6 +361,7 @@ def build_store_columns(machines: MachineTable, added: int) -> tuple[dict[str, A
     Args:
         machines: The machines, the last of which were added in the run.
         added: Their number.
+        detail: The level of detail of the scenario.
     """
     nodes = machines.nodes.height - added
     planned = replace(
@@ -341,8 +371,8 @@ def build_store_columns(machines: MachineTable, added: int) -> tuple[dict[str, A
         group=machines.group[:nodes],
         instances=(),
     )
-    stores = _list_stores(planned, pl.Series([LOCAL]), nodes)
-    return _build_topology(planned, stores), [each.name for each in stores]
+    stores = _list_stores(planned, pl.Series([LOCAL]), nodes, detail)
+    return _build_topology(planned, stores, detail), [each.name for each in stores]
 
 
 def list_run_stores(compiled: CompiledScenario, run: ClusterRun) -> list[str]:
@@ -430,6 +460,7 @@ def _build_file_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFram
     ends = pl.DataFrame(
         {
             "read": read,
+            "staged": log["staged"] != 0,
             "store": stores.gather(log["store"].astype(np.int64)),
             "machine": machines,
             "image": is_image,
@@ -438,7 +469,9 @@ def _build_file_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFram
     )
     finished = pl.Series("finished", log["finished"] != 0)
     frame = ends.select(
-        pl.when(pl.col("memory") & pl.col("read"))
+        pl.when("staged")
+        .then(pl.when("read").then(pl.lit("stage-in")).otherwise(pl.lit("stage-out")))
+        .when(pl.col("memory") & pl.col("read"))
         .then(pl.lit("resume"))
         .when("memory")
         .then(pl.lit("suspend"))

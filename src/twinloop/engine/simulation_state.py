@@ -94,6 +94,14 @@ class SimulationState:
                 "a simulation with its instances",
                 kind="invalid-operation",
             )
+        model = compiled.scenario.model
+        if model.detail.is_managed(model.submission) or model.detail.moves_otherwise:
+            raise InputError(
+                "the state of a scenario with submission overheads, or with files that pass "
+                "through stores of hosts or whole buffers, cannot be saved: use copy(), which "
+                "continues a simulation with them",
+                kind="invalid-operation",
+            )
         if run.has_store_changes:
             raise InputError(
                 "the state of a simulation whose stores were changed from outside cannot be saved: "

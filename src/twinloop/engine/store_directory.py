@@ -133,7 +133,9 @@ class StoreDirectory:
         compiled = self._compiled
         names = compiled.names.machines
         likes = [(each or {}).get("like") for _, each in compiled.added_machines]
-        columns, stores = build_store_columns(compiled.machines, len(likes))
+        columns, stores = build_store_columns(
+            compiled.machines, len(likes), compiled.scenario.model.detail
+        )
         self.run.open_network(
             columns, stores, [-1 if like is None else names.index(like) for like in likes]
         )

@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.trace.tables import TASK_READS, TASK_WRITES
 from twinloop.trace.trace import Trace
 
 #: The states of an instance, and those that can follow each. A boot may fail, an instance may be
@@ -64,8 +65,10 @@ def task_states_of_client(trace: Trace) -> pl.DataFrame:
      ('FINISHED', 50.0, 50.0), ('COMPLETE', 50.0, None)]
     """
     attempts = _list_attempts(trace)
-    for kind, name in (("read", "input"), ("write", "output")):
-        moved = trace.transfers.filter(kind=kind).select("start", "end", task="subject")
+    for kinds, name in ((TASK_READS, "input"), (TASK_WRITES, "output")):
+        moved = trace.transfers.filter(pl.col("kind").is_in(kinds)).select(
+            "start", "end", task="subject"
+        )
         moved = _sort(moved).join_asof(
             attempts.select("task", "attempt", start="start").drop_nulls("start"),
             on="start",

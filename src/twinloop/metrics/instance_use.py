@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from twinloop.metrics.measurement_window import to_float
+from twinloop.trace.tables import TASK_READS, TASK_WRITES
 
 if TYPE_CHECKING:
     from twinloop.platform.platform import Platform
@@ -132,7 +133,7 @@ def _find_pauses(
     stopped = states.filter(~pl.col("state").is_in(_WORKING)).select(
         machine="instance", begin="start", stop="end"
     )
-    copies = trace.transfers.filter(pl.col("kind").is_in(["read", "write"])).select(
+    copies = trace.transfers.filter(pl.col("kind").is_in([*TASK_READS, *TASK_WRITES])).select(
         task="subject", begin="start", stop=pl.col("end").fill_null(end)
     )
     numbered = executions.with_row_index("execution")

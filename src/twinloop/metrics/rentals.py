@@ -12,6 +12,7 @@ import polars as pl
 from twinloop.metrics.instance_use import find_run_end
 from twinloop.metrics.measurement_window import to_float
 from twinloop.platform.billing import BYTES_PER_GB, Billing
+from twinloop.trace.tables import TASK_READS, TASK_WRITES
 
 if TYPE_CHECKING:
     from twinloop.metrics.measurement_window import MeasurementWindow
@@ -67,10 +68,11 @@ def _compute_transfer_price(
     prices = {name: billing.transfer for name, billing in billings if billing.transfer}
     if not prices:
         return None
-    moved = trace.transfers.filter(pl.col("kind").is_in(["read", "write"])).select(
-        pl.when(kind="read").then("to").otherwise("from").alias("instance"),
-        pl.when(kind="read").then("from").otherwise("to").alias("store"),
-        "kind",
+    is_read = pl.col("kind").is_in(TASK_READS)
+    moved = trace.transfers.filter(is_read | pl.col("kind").is_in(TASK_WRITES)).select(
+        pl.when(is_read).then("to").otherwise("from").alias("instance"),
+        pl.when(is_read).then("from").otherwise("to").alias("store"),
+        is_read.alias("is_read"),
         "bytes",
         "start",
         "end",
@@ -93,8 +95,8 @@ def _compute_transfer_price(
         .filter(pl.col("cloud").is_in(list(prices)))
     )
     return sum_prices(
-        (prices[cloud].out if kind == "read" else prices[cloud].incoming) * volume / BYTES_PER_GB
-        for cloud, kind, volume in billed.select("cloud", "kind", "bytes").iter_rows()
+        (prices[cloud].out if is_read else prices[cloud].incoming) * volume / BYTES_PER_GB
+        for cloud, is_read, volume in billed.select("cloud", "is_read", "bytes").iter_rows()
     )
 
 

@@ -55,6 +55,21 @@ class Ports(Description):
 LOCAL: Final = "local"
 
 
+class MemoryCache(Description):
+    """The page cache of a store: files that were read or written last are read from memory.
+
+    >>> MemoryCache(size="8 GB", read="10 GB/s").size
+    8000000000.0
+    """
+
+    size: Bytes | None = Field(
+        None, description="memory for whole files, the last used ones (bytes); default: unlimited"
+    )
+    read: Bandwidth | None = Field(
+        None, description="bandwidth of all reads from memory; default: unlimited"
+    )
+
+
 class LocalStore(Description):
     """The data store of a host: its capacity, its bandwidths, and its bound on transfers.
 
@@ -67,6 +82,9 @@ class LocalStore(Description):
     write: Bandwidth | None = Field(None, description="bandwidth of all writes; default: unlimited")
     streams: Count | None = Field(
         None, description="maximum number of transfers at once, the others wait; default: unlimited"
+    )
+    page_cache: MemoryCache | None = Field(
+        None, description="memory from which files are read again; default: none"
     )
 
 
@@ -163,7 +181,7 @@ def expand_links(platform: Platform) -> list[ExpandedLink]:
         return []
     expanded = []
     for number, link in enumerate(platform.network.links):
-        first, second = (_list_nodes(platform, end) for end in link.between)
+        first, second = (list_end_nodes(platform, end) for end in link.between)
         for a in first:
             for b in second:
                 single = len(first) == len(second) == 1
@@ -172,7 +190,8 @@ def expand_links(platform: Platform) -> list[ExpandedLink]:
     return expanded
 
 
-def _list_nodes(platform: Platform, end: str) -> tuple[str, ...]:
+def list_end_nodes(platform: Platform, end: str) -> tuple[str, ...]:
+    """List the nodes that the end of a link stands for: all of a cluster or a group of hosts."""
     groups = {c.name for c in platform.clusters} | {
         f"{c.name}-{h.name}" for c, h in platform.hosts()
     }
@@ -235,7 +254,7 @@ def check_network(platform: Platform, findings: ProblemCollector) -> None:
     ends = [*network.switches, *stores, *groups]
     for i, link in enumerate(network.links):
         _check_names(findings, ("network", "links", i, "between"), link.between, ends, nodes)
-        if all(len(_list_nodes(platform, end)) > 1 for end in link.between):
+        if all(len(list_end_nodes(platform, end)) > 1 for end in link.between):
             findings.add(
                 ("network", "links", i, "between"),
                 "names two groups of hosts; at most one end may be a group",

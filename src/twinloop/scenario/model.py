@@ -16,6 +16,7 @@ from twinloop.description import Description
 from twinloop.description.description import TextAlternative, WriteContext
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Flag, Inflation, Name, NotNegative, Positive
+from twinloop.scenario.detail import Detail, Submission
 from twinloop.scenario.parameters import MODEL_VALUES as MODEL_VALUES
 from twinloop.scenario.parameters import PARAMETERS, declare
 
@@ -134,6 +135,10 @@ class Model(Description):
     dispatch_latency: float = declare("dispatch_latency")
     release_latency: float = declare("release_latency")
     decision_interval: float = declare("decision_interval")
+    submission: Submission = Field(
+        default_factory=Submission, description="overheads of a workflow manager; default: none"
+    )
+    detail: Detail = Field(default_factory=Detail, description="level of detail of the simulation")
     contention: Annotated[Contention, TextAlternative("no contention", {"enum": ["none"]})] = Field(
         default_factory=Contention, description="inflation of the work of tasks that share a host"
     )

@@ -55,6 +55,7 @@ def list_model_values(
     parts = {
         "service_factors": {kind: model.service_factors.get(kind, factors) for kind in kinds},
         "contention": model.contention,
+        "submission": model.submission if model.detail.is_managed(model.submission) else None,
     }
     found: list[tuple[tuple[int, int, int], ModelValue]] = []
     prefixes: dict[str, int] = {}

@@ -206,6 +206,32 @@ _ROWS: Final = (
         Seconds,
         0.0,
     ),
+    *(
+        ModelParameter(f"submission.{name}", text, acts, SearchRange(0.0, 20.0), Seconds, 0.0)
+        for name, text, acts in (
+            (
+                "cycle",
+                "time of a negotiation, which begins when a job waits and ends with a decision (s)",
+                "decision = begin of the negotiation + cycle",
+            ),
+            (
+                "before",
+                "time from the submission of a job until the scheduler sees it; jobs do not delay "
+                "one another (s)",
+                "waits for the scheduler = submission + before",
+            ),
+            (
+                "after",
+                "time from the end of a task until its children are ready (s)",
+                "children are ready = release + after",
+            ),
+            (
+                "interval",
+                "time that the workflow manager takes to submit one job, one after the other (s)",
+                "submission = max(ready, previous submission) + interval",
+            ),
+        )
+    ),
     ModelParameter(
         "service_factors.<kind>",
         "additional factors on the work of tasks, by kind",
@@ -342,6 +368,11 @@ _ROWS: Final = (
             (_HOST + "store.read", "bandwidth of all reads of the store of such a host", _SHARE),
             (_HOST + "store.write", "bandwidth of all writes of the store of such a host", _SHARE),
             (_HOST + "store.streams", "transfers of the store of such a host at once", _STREAMS),
+            (
+                _HOST + "store.page_cache.read",
+                "bandwidth of all reads from the page cache of the store of such a host",
+                _SHARE,
+            ),
             ("platform.network.latency", "latency of every route (s)", _LATENCY),
             ("platform.network.links[<i>].bandwidth", "bandwidth of the link", _SHARE),
             ("platform.network.links[<i>].latency", "latency of the link (s)", _LATENCY),
@@ -353,6 +384,11 @@ _ROWS: Final = (
             ("platform.stores[<i>].read", "bandwidth of all reads of the store", _SHARE),
             ("platform.stores[<i>].write", "bandwidth of all writes of the store", _SHARE),
             ("platform.stores[<i>].streams", "transfers of the store at once", _STREAMS),
+            (
+                "platform.stores[<i>].page_cache.read",
+                "bandwidth of all reads from the page cache of the store",
+                _SHARE,
+            ),
             ("platform.stores[<i>].ports.in", "bandwidth of incoming transfers", _SHARE),
             ("platform.stores[<i>].ports.out", "bandwidth of outgoing transfers", _SHARE),
         )

@@ -21,6 +21,7 @@ from twinloop.description.safe_text import escape_name
 from twinloop.platform import Platform
 from twinloop.platform.network import describe_missing_store
 from twinloop.platform.shorthand import is_shorthand
+from twinloop.scenario.detail import check_detail
 from twinloop.scenario.failures import OLD_ON_FAILURE, Failures, read_old_key
 from twinloop.scenario.model import Model
 from twinloop.scenario.parts import (
@@ -347,6 +348,7 @@ class Scenario(Description):
             self._add_override_problem(findings, error)
         findings.check()
         self._check_stores(findings)
+        check_detail(self.model.detail, self.effective_platform(), findings)
         findings.check()
         return self
 

@@ -205,7 +205,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "transfers": {
         "kind": text_column(
-            "read or write; image: an instance gets its image; migration: it moves; suspend, "
+            "read or write by a task; stage-in, stage-out: to the store of its host before, and "
+            "from it; image: an instance gets its image; migration: it moves; suspend, "
             "resume: its memory is saved and restored; message: between client and controller of "
             "its cloud; put, get, duplicate, move: requests to a store"
         ),
@@ -262,9 +263,12 @@ INSTANCE_STATES: Final = (
 
 #: The kinds of transfers, and how they can end.
 TRANSFER_KINDS: Final = (
-    "read", "write", "image", "migration", "suspend", "resume", "message", "put", "get",
+    "read", "write", "stage-in", "stage-out", "image", "migration", "suspend", "resume", "message", "put", "get",
     "duplicate", "move",
 )  # fmt: skip
+#: The transfers by which tasks get their files, and by which they give them back.
+TASK_READS: Final = ("read", "stage-in")
+TASK_WRITES: Final = ("write", "stage-out")
 TRANSFER_ENDS: Final = ("completed", "cancelled")
 
 #: How a task can end. `lost`: unknown, because its machine failed; `rejected`: it fits no machine.

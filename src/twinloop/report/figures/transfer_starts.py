@@ -14,8 +14,12 @@ from twinloop.report.figures.network_routes import NetworkRoutes
 
 #: Kinds of transfers that read from the store at their source, and that write to the one at their
 #: destination.
-_READS: Final = frozenset({"read", "image", "resume", "get", "duplicate", "move"})
-_WRITES: Final = frozenset({"write", "suspend", "put", "duplicate", "move"})
+_READS: Final = frozenset(
+    {"read", "stage-in", "stage-out", "image", "resume", "get", "duplicate", "move"}
+)
+_WRITES: Final = frozenset(
+    {"write", "stage-in", "stage-out", "suspend", "put", "duplicate", "move"}
+)
 
 
 def find_flow_starts(transfers: pl.DataFrame, platform: Platform) -> pl.Series:
