@@ -186,7 +186,7 @@ def _describe_inactive(scenario: Scenario, name: str) -> str | None:
 def _find_network_part(platform: Platform, address: tuple[Any, ...]) -> bool | None:
     """Whether an address is in a port or a link of hosts; None if it is in no port and no link."""
     if "ports" in address:
-        return address[0] == "clusters"
+        return bool(address[0] == "clusters")
     if address[:2] == ("network", "links") and len(address) > 2 and platform.network is not None:
         hosts = set(platform.select())
         ends = platform.network.links[address[2]].between

@@ -263,13 +263,14 @@ INSTANCE_STATES: Final = (
 
 #: The kinds of transfers, and how they can end.
 TRANSFER_KINDS: Final = (
-    "read", "write", "stage-in", "stage-out", "image", "migration", "suspend", "resume", "message", "put", "get",
-    "duplicate", "move",
+    "read", "write", "stage-in", "stage-out", "image", "migration", "suspend", "resume", "message",
+    "put", "get", "duplicate", "move",
 )  # fmt: skip
+TRANSFER_ENDS: Final = ("completed", "cancelled")
+
 #: The transfers by which tasks get their files, and by which they give them back.
 TASK_READS: Final = ("read", "stage-in")
 TASK_WRITES: Final = ("write", "stage-out")
-TRANSFER_ENDS: Final = ("completed", "cancelled")
 
 #: How a task can end. `lost`: unknown, because its machine failed; `rejected`: it fits no machine.
 STATUSES: Final = ("completed", "failed", "cancelled", "killed", "rejected", "lost")
