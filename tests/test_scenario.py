@@ -323,7 +323,12 @@ def test_short_forms_are_written_short() -> None:
             "workload.format",
             "has no effect without a path",
         ),
-        (HEAD.replace("log.swf", "{}"), 2, "workload", "needs a path, a generator or tasks"),
+        (
+            HEAD.replace("log.swf", "{}"),
+            2,
+            "workload",
+            "needs a path, a generator, workflows or tasks",
+        ),
         (
             HEAD.replace("log.swf", "{path: x, generate: {name: poisson, parameters: {tasks: 1}}}"),
             2,

@@ -79,7 +79,7 @@ class LoadedWorkload:
         """Whether another scenario has the same workload."""
         mine = self._scenario
         spec = scenario.workload
-        is_random = spec.generate is not None or spec.prediction_errors is not None
+        is_random = spec.is_generated or spec.prediction_errors is not None
         return (
             scenario.workload == mine.workload
             and scenario.time_scale == mine.time_scale

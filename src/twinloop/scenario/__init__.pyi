@@ -1,5 +1,6 @@
 from .broker_execution import scenario_of_run
 from .commands import Preparation, TaskDescription
+from .detail import Detail, Submission, find_inactive_parameters
 from .failures import Failures, compute_failure_intervals
 from .model import (
     MODEL_VALUES,
@@ -8,7 +9,7 @@ from .model import (
     LinearContention,
     Model,
 )
-from .parts import GeneratorDescription, PolicyDescription, WorkloadDescription
+from .parts import PolicyDescription, WorkloadDescription
 from .prices import Prices
 from .replay import (
     replay_scenario,
@@ -16,10 +17,12 @@ from .replay import (
     with_measured_run_times,
 )
 from .scenario import InputFile, Scenario, load
+from .workflows import GeneratorDescription, WorkflowDescription
 
 __all__ = [
     "MODEL_VALUES",
     "Contention",
+    "Detail",
     "Failures",
     "GeneratorDescription",
     "InputFile",
@@ -30,9 +33,12 @@ __all__ = [
     "Preparation",
     "Prices",
     "Scenario",
+    "Submission",
     "TaskDescription",
+    "WorkflowDescription",
     "WorkloadDescription",
     "compute_failure_intervals",
+    "find_inactive_parameters",
     "load",
     "replay_scenario",
     "scenario_of_run",

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    PlainSerializer,
     PrivateAttr,
     SerializationInfo,
     SerializerFunctionWrapHandler,
-    ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_serializer,
@@ -26,7 +22,7 @@ from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema
 
 from twinloop.description import Description, FilePath, address
-from twinloop.description.description import WriteContext, get_read_folder, make_relative
+from twinloop.description.description import WriteContext
 from twinloop.description.errors import InputError
 from twinloop.description.object_field import check_object
 from twinloop.description.plugins import CODE_PATTERN
@@ -54,8 +50,14 @@ from twinloop.scenario.commands import (
     workload_from_tasks,
 )
 from twinloop.scenario.stored_workload import unpack_workload
+from twinloop.scenario.workflows import (
+    GeneratorDescription,
+    ReaderOptions,
+    WorkflowDescription,
+    check_reader_options,
+    merge_workflows,
+)
 from twinloop.trace import Trace, read
-from twinloop.trace.formats import list_path_options
 from twinloop.workload import Workload
 from twinloop.workload.injection import INJECTION_KEYS, PRESETS, inject, resolve_injection
 from twinloop.workload.prediction_errors import PredictionErrors
@@ -105,60 +107,6 @@ def _check_policy(value: Any) -> Any:
     return check_object(value, Policy, "a Policy")
 
 
-class GeneratorDescription(Description):
-    """A generated workload: the name of a generator and its parameters.
-
-    >>> GeneratorDescription(name="bursts", parameters={"bursts": 2, "size": 3}).make().generate(1)
-    <Trace of 6 tasks>
-    """
-
-    name: Name = Field(description="name of the generator")
-    parameters: dict[str, Any] = Field(
-        {}, description="parameters of the generator; the others have their defaults"
-    )
-
-    @model_validator(mode="after")
-    def _check_parameters(self) -> GeneratorDescription:
-        findings = ProblemCollector()
-        try:
-            self.make()
-        except InputError as error:
-            parameter = (error.field or "").removeprefix(f"{self.name}.").split(".")[0]
-            location = ("parameters", parameter) if parameter in self.parameters else ("name",)
-            findings.add_error(location, error)
-        except TypeError:  # a parameter with the name of a Python argument
-            findings.add(
-                ("parameters",), f"'{self.name}' has no such parameters", kind="unknown-field"
-            )
-        findings.check()
-        return self
-
-    def make(self) -> Any:
-        """Create the generator with these parameters."""
-        from twinloop.workload.generators import make_generator
-
-        return make_generator(self.name, **self.parameters)
-
-
-def resolve_option_paths(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    """Resolve paths in the options of a reader, relative to the file with the options."""
-    folder = get_read_folder(info)
-    return change_paths(options, lambda path: (folder / path).as_posix())
-
-
-def _make_option_paths_relative(options: dict[str, Any], info: SerializationInfo) -> dict[str, Any]:
-    folder = info.context.folder if isinstance(info.context, WriteContext) else Path()
-    return change_paths(options, lambda path: make_relative(path, folder))
-
-
-def change_paths(options: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """Apply a function to those options of a reader that are paths."""
-    return {
-        name: change(value) if name in list_path_options() and isinstance(value, str) else value
-        for name, value in options.items()
-    }
-
-
 class WorkloadDescription(Description):
     """The workload of a scenario: a log or trace, a generator, or a list of tasks.
 
@@ -190,17 +138,16 @@ class WorkloadDescription(Description):
         "scenario; by default tasks run as predicted",
     )
     format: Name | None = Field(None, description="format; by default detected from the content")
-    options: Annotated[
-        dict[str, Any],
-        AfterValidator(resolve_option_paths),
-        PlainSerializer(_make_option_paths_relative),
-    ] = Field({}, description="options of the reader of that format")
+    options: ReaderOptions = Field({}, description="options of the reader of that format")
     missing: Literal["synthetic", "drop"] = Field(
         "synthetic",
         description="treatment of tasks without samples in a log with samples; synthetic: half a "
         "core for their run time; drop: they are left out",
     )
     generate: GeneratorDescription | None = Field(None, description="generator, in place of a path")
+    workflows: tuple[WorkflowDescription, ...] = Field(
+        (), description="several workloads with arrival times, in place of a path"
+    )
     tasks: tuple[TaskDescription, ...] = Field((), description="list of tasks, in place of a path")
     files: tuple[FileDescription, ...] = Field((), description="files of the listed tasks")
     command: Command | None = Field(
@@ -230,10 +177,10 @@ class WorkloadDescription(Description):
     @model_validator(mode="after")
     def _check_origin(self) -> WorkloadDescription:
         findings = ProblemCollector()
-        origins = ("path", "generate", "tasks", "object")
+        origins = ("path", "generate", "workflows", "tasks", "object")
         given = [name for name in origins if getattr(self, name) not in (None, ())]
         if not given:
-            findings.add((), "needs a path, a generator or tasks", kind="missing-field")
+            findings.add((), "needs a path, a generator, workflows or tasks", kind="missing-field")
         for name in given[1:]:
             findings.add(
                 (name,),
@@ -371,18 +318,26 @@ class WorkloadDescription(Description):
         if self.generate is not None:
             trace: Trace = self.generate.make().generate(seed)
             return trace
+        if self.workflows:
+            return merge_workflows(self.workflows, seed)
         if self.path is None:
             raise InputError(
-                "needs a path, a generator or tasks", kind="missing-field", field="workload"
+                "needs a path, a generator, workflows or tasks",
+                kind="missing-field",
+                field="workload",
             )
-        for name in ("path", "format"):
-            if name in self.options:
-                raise InputError(
-                    f"'{name}' is a field of the workload, not an option of the reader",
-                    kind="unknown-field",
-                    field="workload.options",
-                )
+        check_reader_options(self.options, "workload.options")
         return unpack_workload(read(self.path, self.format, **self.options))
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the tasks depend on the seed of the scenario."""
+        return self.generate is not None or any(each.generate for each in self.workflows)
+
+    def list_logs(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """List the logs that it reads: their paths, with the options of their readers."""
+        described: tuple[WorkloadDescription | WorkflowDescription, ...] = (self, *self.workflows)
+        return [(each.path, each.options) for each in described if each.path is not None]
 
 
 class PolicyDescription(Description):

@@ -23,7 +23,7 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     (False, True)
     """
     workload = scenario.workload
-    if workload.generate is not None or workload.prediction_errors is not None:
+    if workload.is_generated or workload.prediction_errors is not None:
         return True
     if scenario.failures is not None and _are_random(scenario.failures):
         return True

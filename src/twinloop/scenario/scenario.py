@@ -129,6 +129,8 @@ class Scenario(Description):
         generator = self.workload.generate
         tasks = len(self.workload.tasks) and format_count(len(self.workload.tasks), "task")
         origin = self.workload.path or (generator and generator.name)
+        if self.workload.workflows:
+            origin = format_count(len(self.workload.workflows), "workflow")
         what = origin or tasks or self.workload.object_summary
         return escape_name(
             f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
@@ -299,15 +301,15 @@ class Scenario(Description):
         )
 
     def _files(self) -> Iterator[Path]:
-        if self.workload.path is not None:
-            path = Path(self.workload.path)
+        for name, options in self.workload.list_logs():
+            path = Path(name)
             if (path / MANIFEST).is_file():
                 yield path / MANIFEST  # contains the hashes of the other files
             elif path.is_dir():
                 yield from list_input_files(path)
             else:
                 yield path
-            yield from list_related_files(path, self.workload.options)
+            yield from list_related_files(path, options)
         for cluster in self.effective_platform().clusters:
             if isinstance(cluster.carbon, str):
                 yield Path(cluster.carbon)

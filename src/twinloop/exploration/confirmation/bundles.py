@@ -131,6 +131,16 @@ def _copy_inputs(scenario: Scenario, bundle_folder: Path, inputs: dict[str, str]
         for name in list_path_options() & workload.options.keys():
             copy = _copy_file(str(workload.options[name]), bundle_folder, inputs)
             changes[f"workload.options.{name}"] = copy
+    for index, workflow in enumerate(workload.workflows):
+        if workflow.path is not None:
+            related_files = list_related_files(Path(workflow.path), {})
+            changes[f"workload.workflows[{index}].path"] = _copy_file(
+                workflow.path, bundle_folder, inputs, related_files
+            )
+            for name in list_path_options() & workflow.options.keys():
+                changes[f"workload.workflows[{index}].options.{name}"] = _copy_file(
+                    str(workflow.options[name]), bundle_folder, inputs
+                )
     for index, cluster in enumerate(scenario.effective_platform().clusters):
         if isinstance(cluster.carbon, str):
             changes[f"platform.clusters[{index}].carbon"] = _copy_file(

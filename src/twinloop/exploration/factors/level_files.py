@@ -22,7 +22,7 @@ from twinloop.platform import Platform
 from twinloop.platform.carbon import read_constant
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario import Scenario
-from twinloop.scenario.parts import change_paths, resolve_option_paths
+from twinloop.scenario.workflows import change_paths, resolve_option_paths
 
 
 def resolve_files(path: str, value: Any, folder: Path) -> Any:

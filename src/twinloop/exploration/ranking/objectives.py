@@ -89,7 +89,9 @@ def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
         hosts = scenario.effective_platform().hosts()
         if all(host.power is None for _, host in hosts):
             return "no host has a power model"
-    has_no_date = scenario.start is None and (scenario.workload.generate or scenario.workload.tasks)
+    has_no_date = scenario.start is None and (
+        scenario.workload.is_generated or scenario.workload.tasks
+    )
     if kpi == "carbon_g" and has_no_date and has_carbon_series(scenario):
         return (
             "the carbon intensity of a cluster changes over time, but the workload has no start "

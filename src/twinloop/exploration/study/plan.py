@@ -228,6 +228,9 @@ def collect_identity(
     if scenario.workload.path is not None:
         # The file is identified by its name and the hash of its contents, not by its folder.
         values["workload"]["path"] = Path(scenario.workload.path).name
+    for workflow in values["workload"].get("workflows", ()):
+        if workflow["path"] is not None:
+            workflow["path"] = Path(workflow["path"]).name
     objects = identities.identify(scenario)
     object_identity = {"objects": objects} if objects else {}
     return {

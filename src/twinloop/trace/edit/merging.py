@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import polars as pl
@@ -67,6 +67,7 @@ def merge(
     names: Sequence[str] | None = None,
     *,
     same_site: bool | None = None,
+    shared: Collection[str] = (),
 ) -> Trace:
     """Merge several logs; tasks and boots are in the order of their submission and request.
 
@@ -80,6 +81,7 @@ def merge(
         names: The prefix of each log; their numbers from 1 by default.
         same_site: Whether equal names of users, nodes and so on mean the same in every log. By
             default this is derived from the manifests: parts of one source are of one site.
+        shared: Kinds of names that mean the same in all logs, such as `users` and `queues`.
 
     >>> first = Trace(tasks=pl.DataFrame({"id": ["1", "2"], "submit": [0.0, 9.0]}))
     >>> second = Trace(tasks=pl.DataFrame({"id": ["1"], "submit": [5.0]}))
@@ -102,6 +104,7 @@ def merge(
     if same_site is None:
         same_site = _find_common_origin(logs) is not None
     prefixed_kinds = ("tasks", "arrays") if same_site else tuple(_NAME_COLUMNS)
+    prefixed_kinds = tuple(kind for kind in prefixed_kinds if kind not in shared)
     # Parts of one log have the same notes, which count once.
     notes = [note for log in logs for note in log.manifest.cleaned]
     notes = list(dict.fromkeys(notes)) if same_site else notes
