@@ -10,16 +10,22 @@ from tests.ordinary_user import ordinary_user
 from twinloop.cli import app
 
 LOG = "1 0 5 10 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n"
+FLOW = """\
+,type,ready,submit,execute_start,execute_end,post_script_end,kickstart_hostname
+a,compute,0,5,6,10,15,n1
+"""
 
-#: Every command that reads, with the input at @ and a good log at {log}.
+#: Every command that reads, with the input at @, a good log at {log}, a good workflow at {flow}.
 COMMANDS = [
     "inspect @",
     "inspect @ --format swf",
     "inspect @ --format trace",
     "inspect @ --format wfcommons",
     "inspect @ --format schlouder",
+    "inspect @ --format flowbench",
     "inspect @ --format unfinished",
     "inspect {log} --format sacct --sstat @",
+    "inspect {flow} --dag @",
     "check @ --format csv",
     "convert @ {out}",
     "convert {log} {out} --merge @",
@@ -41,7 +47,10 @@ def run_refused(command: str, bad: str, folder: Path) -> str:
     """Run a command with an input that it refuses; return its output."""
     log = folder / "log.swf"
     log.write_text(LOG)
-    words = [word.format(log=log, out=folder / "out") for word in command.split()]
+    flow = folder / "flow.csv"
+    if "{flow}" in command:
+        flow.write_text(FLOW)
+    words = [word.format(log=log, flow=flow, out=folder / "out") for word in command.split()]
     result = CliRunner().invoke(app, [bad if word == "@" else word for word in words])
     if not isinstance(result.exception, SystemExit | None):
         raise result.exception

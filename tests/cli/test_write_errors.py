@@ -56,7 +56,7 @@ OUTPUTS = {"output", "picture", "bundle"}
 INPUTS = {
     *("path", "source", "scenario", "factors", "real", "twin", "a", "b", "study", "plan", "what"),
     *("sstat", "merge", "criteria", "repeat", "params", "validate", "black_box", "fit", "traces"),
-    *("fitted_to", "folder"),
+    *("fitted_to", "folder", "dag"),
 }
 #: Commands that keep their output after a failure, to resume from it.
 RESUMED = {"calibrate", "explore", "confirm", "loop"}

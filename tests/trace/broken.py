@@ -120,6 +120,19 @@ def _schlouder(path: Path) -> None:
     path.write_text("\n".join(["[boots]", *boots, "[tasks]", *tasks]) + "\n")
 
 
+def _flowbench(path: Path) -> None:
+    names = (
+        ",anomaly_type,type,ready,submit,stage_in_start,stage_in_end,execute_start,execute_end,"
+        "post_script_end,stage_in_bytes,kickstart_hostname,kickstart_executables_exitcode"
+    )
+    rows = [
+        f"t{row},None,compute,{100 + row}.0,{105 + row}.0,{110 + row}.0,{115 + row}.0,"
+        f"{108 + row}.0,{160 + row}.0,{165 + row}.0,{1000 + row}.0,n{row % 3},0"
+        for row in range(ROWS)
+    ]
+    path.write_text("\n".join([names, *rows]) + "\n")
+
+
 def _opendc(path: Path) -> None:
     path.mkdir()
     count = pl.Series(range(ROWS), dtype=pl.Int32)
@@ -167,11 +180,14 @@ _BY_HAND: dict[str, tuple[str, Callable[[Path], None]]] = {
     "sacct": ("log.txt", _sacct),
     "wfcommons": ("flow.json", _wfcommons),
     "schlouder": ("run.tasks", _schlouder),
+    "flowbench": ("flow-run1.csv", _flowbench),
     "opendc": ("workload", _opendc),
     "unfinished": ("run", _unfinished),
 }
 #: Formats with a row per line, in one file.
-LINES = [name for name in ("swf", "gwf", "csv", "sacct", "schlouder") if name in FORMATS]
+LINES = [
+    name for name in ("swf", "gwf", "csv", "sacct", "schlouder", "flowbench") if name in FORMATS
+]
 
 
 def sample(form: Format, folder: Path) -> Path:

@@ -10,6 +10,7 @@ import typer
 from twinloop.cli.console import err, escape
 from twinloop.cli.log_options import (
     Columns,
+    DagFile,
     FormatName,
     InputPath,
     ReferenceMhz,
@@ -42,6 +43,7 @@ def check(
     reference_mhz: ReferenceMhz = None,
     sstat: SstatFile = None,
     utc_offset: UtcOffset = None,
+    dag: DagFile = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the audit as Markdown.")
     ] = None,
@@ -63,8 +65,10 @@ def check(
 
     with report_errors(json):
         if output is not None:
-            refuse_page(output, overwrite, path, sstat)
-        trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
+            refuse_page(output, overwrite, path, sstat, dag)
+        trace = read_trace(
+            path, format, strict, column, unit, reference_mhz, sstat, utc_offset, dag
+        )
         with show_status("checking"):
             audit = check_quality(trace)
         if output is not None:

@@ -11,6 +11,7 @@ from twinloop import report
 from twinloop.cli.console import escape, out
 from twinloop.cli.log_options import (
     Columns,
+    DagFile,
     FormatName,
     InputPath,
     ReferenceMhz,
@@ -59,6 +60,7 @@ def convert(
     reference_mhz: ReferenceMhz = None,
     sstat: SstatFile = None,
     utc_offset: UtcOffset = None,
+    dag: DagFile = None,
     merge: Annotated[
         list[Path] | None, typer.Option(help="Another log to merge; repeatable.", metavar="LOG")
     ] = None,
@@ -108,8 +110,10 @@ def convert(
     from twinloop.trace.formats.registry import format_from_path
 
     with report_errors(json):
-        refuse_existing(output, overwrite, source, sstat, *(merge or ()))
-        trace = read_trace(source, format, strict, column, unit, reference_mhz, sstat, utc_offset)
+        refuse_existing(output, overwrite, source, sstat, dag, *(merge or ()))
+        trace = read_trace(
+            source, format, strict, column, unit, reference_mhz, sstat, utc_offset, dag
+        )
         if merge:
             others = [
                 read_trace(path, None, strict, column, unit, reference_mhz, is_additional=True)

@@ -12,6 +12,7 @@ from twinloop import report
 from twinloop.cli.console import err, escape, out
 from twinloop.cli.log_options import (
     Columns,
+    DagFile,
     FormatName,
     InputPath,
     ReferenceMhz,
@@ -46,6 +47,7 @@ def inspect(
     reference_mhz: ReferenceMhz = None,
     sstat: SstatFile = None,
     utc_offset: UtcOffset = None,
+    dag: DagFile = None,
     picture: Annotated[
         Path | None,
         typer.Option(help="Write the load over time as an HTML page."),
@@ -68,8 +70,10 @@ def inspect(
 
     with report_errors(json):
         if picture is not None:
-            refuse_page(picture, overwrite, path, sstat)
-        trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
+            refuse_page(picture, overwrite, path, sstat, dag)
+        trace = read_trace(
+            path, format, strict, column, unit, reference_mhz, sstat, utc_offset, dag
+        )
         with show_status("summarising"):
             summary, audit = Summary.from_trace(trace), check(trace)
         if picture is not None:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 InputPath = Annotated[
     Path,
     typer.Argument(
-        help="A log (SWF, GWF, CSV, sacct, WfCommons, Schlouder, OpenDC, CTS) or a trace.",
+        help="A log (SWF, GWF, CSV, sacct, WfCommons, Schlouder, FlowBench, OpenDC, CTS) or a "
+        "trace.",
         show_default=False,
     ),
 ]
@@ -25,7 +26,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         help="Input format; by default detected. One of: trace, unfinished, cts, opendc, "
-        "wfcommons, schlouder, swf, gwf, sacct, csv.",
+        "wfcommons, schlouder, flowbench, swf, gwf, sacct, csv.",
         metavar="NAME",
     ),
 ]
@@ -64,6 +65,10 @@ UtcOffset = Annotated[
     float | None,
     typer.Option("--utc-offset", help="sacct: hours ahead of UTC."),
 ]
+DagFile = Annotated[
+    Path | None,
+    typer.Option("--dag", help="FlowBench: the dependencies, a JSON file."),
+]
 
 
 def read_trace(
@@ -75,6 +80,7 @@ def read_trace(
     reference_mhz: float | None = None,
     sstat: Path | None = None,
     utc_offset: float | None = None,
+    dag: Path | None = None,
     *,
     is_additional: bool = False,
 ) -> Trace:
@@ -93,6 +99,7 @@ def read_trace(
         ("--reference-mhz", "opendc", "reference_mhz", reference_mhz),
         ("--sstat", "sacct", "sstat", sstat),
         ("--utc-offset", "sacct", "utc_offset", utc_offset),
+        ("--dag", "flowbench", "dag", dag),
     ):
         if value in (None, {}):
             continue

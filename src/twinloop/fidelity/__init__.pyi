@@ -2,6 +2,7 @@ from .alignment import Alignment, fit_alignment
 from .assessment import assess
 from .criteria import Criteria
 from .errors import Errors
+from .ideal_errors import IdealErrors, estimate_ideal_errors, group_repetitions
 from .noise_floor import NoiseFloor
 from .verdict import Finding, Status, Verdict
 
@@ -10,9 +11,12 @@ __all__ = [
     "Criteria",
     "Errors",
     "Finding",
+    "IdealErrors",
     "NoiseFloor",
     "Status",
     "Verdict",
     "assess",
+    "estimate_ideal_errors",
     "fit_alignment",
+    "group_repetitions",
 ]

@@ -60,7 +60,7 @@ class NoiseFloor:
     @classmethod
     def from_runs(cls, runs: Sequence[ComparedRun], criteria: Criteria) -> NoiseFloor:
         """Compute the noise floor of labelled runs."""
-        digests = _check_distinct(runs)
+        digests = check_distinct(runs)
         scores: dict[FindingKey, list[tuple[float | None, Status]]] = {}
         relative = []
         for real, other in permutations(runs, 2):
@@ -109,7 +109,7 @@ def _make_key(finding: Finding) -> FindingKey:
     return finding.metric, finding.name, finding.unit
 
 
-def _check_distinct(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
+def check_distinct(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
     """Return the digest of each run; raise an error for duplicate runs."""
     seen: dict[str, str] = {}
     for run in runs:

@@ -245,6 +245,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "management_time": seconds_column(
             "of the wall time: all that is neither computation, input nor output"
         ),
+        "before": seconds_column("from ready until a workflow manager had it submitted"),
+        "after": seconds_column("from its end until a workflow manager had its children ready"),
     },
 }
 

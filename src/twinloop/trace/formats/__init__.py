@@ -12,6 +12,7 @@ from twinloop.description.plugins import load_component
 from twinloop.trace.formats import (
     csv_map,
     cts,
+    flowbench,
     gwf,
     opendc,
     sacct,
@@ -70,6 +71,7 @@ for _format in (
     replace(opendc.FORMAT, write=_write_opendc, suffixes=(".opendc",)),
     wfcommons.FORMAT,
     schlouder.FORMAT,
+    flowbench.FORMAT,
     swf.FORMAT,
     gwf.FORMAT,
     sacct.FORMAT,

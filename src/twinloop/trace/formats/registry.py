@@ -75,7 +75,7 @@ def list_path_options() -> frozenset[str]:
     """List the options of all readers that are paths.
 
     >>> sorted(list_path_options())
-    ['sstat']
+    ['dag', 'sstat']
     """
     return frozenset(name for form in _FORMATS.values() for name in form.path_options)
 

@@ -78,4 +78,6 @@ def _find_file(trace: Trace, table: str) -> str | None:
     names = [] if source is None else [file.name for file in source.files]
     if len(names) == 1:
         return names[0]
-    return next((name for name in names if name.startswith(_FILE_PREFIXES.get(table, ()))), None)
+    known = next((name for name in names if name.startswith(_FILE_PREFIXES.get(table, ()))), None)
+    # A reader of several files without such names has the log first.
+    return names[0] if known is None and names and table == "tasks" else known

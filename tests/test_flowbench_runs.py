@@ -1,0 +1,145 @@
+"""The 200 real runs of FlowBench: what the reader gets from them, and their noise floor."""
+
+import tarfile
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+import pytest
+
+from twinloop import Scenario, Trace, Workload, simulate
+from twinloop.fidelity import estimate_ideal_errors, group_repetitions
+from twinloop.trace import read
+from twinloop.trace.quality import check
+
+pytestmark = pytest.mark.realdata
+
+Key = tuple[str, str]
+
+
+class Class(NamedTuple):
+    """A set of repetitions: its size, its makespans (s) and its ideal errors (%)."""
+
+    runs: int
+    tasks: int
+    makespans: tuple[int, int, int]
+    ideal: float
+
+
+#: Shared table of the runs: computed from the files without this project.
+CLASSES: dict[Key, Class] = {
+    ("1000-genome", "normal"): Class(40, 137, (2315, 2339, 2504), 0.55),
+    ("1000-genome", "cpu_2"): Class(40, 137, (2543, 2789, 3326), 4.6),
+    ("1000-genome", "cpu_3"): Class(25, 137, (3831, 4037, 4362), 2.6),
+    ("1000-genome", "hdd_5"): Class(40, 137, (2441, 2951, 3667), 10.3),
+    ("1000-genome", "hdd_10"): Class(40, 137, (2962, 4017, 6768), 25.1),
+    ("montage", "cpu_3"): Class(15, 539, (997, 1030, 1056), 1.2),
+}
+#: Containers whose cores or disk bandwidth were withheld.
+SLOW: dict[Key, set[int]] = {
+    ("1000-genome", "normal"): {0},
+    ("1000-genome", "cpu_2"): {5, 10},
+    ("1000-genome", "cpu_3"): {5},
+    ("1000-genome", "hdd_5"): {5},
+    ("1000-genome", "hdd_10"): {10, 15},
+    ("montage", "cpu_3"): {2},
+}
+DAGS = {"1000-genome": "dag_1000genome.json.gz", "montage": "dag_montage.json.gz"}
+
+
+@pytest.fixture(scope="module")
+def classes(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[Key, list[Trace]]:
+    folder = tmp_path_factory.mktemp("flowbench")
+    with tarfile.open(real_data / "flowbench" / "genome_montage_runs.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    runs = []
+    for file in sorted(folder.rglob("*.csv")):
+        dag = next(name for flow, name in DAGS.items() if file.name.startswith(flow))
+        runs.append(read(file, dag=real_data / "flowbench" / dag, strict=True))
+    groups = group_repetitions(runs)
+    return {(dict(key)["workflow"], dict(key)["anomaly"]): each for key, each in groups.items()}
+
+
+def test_the_classes_have_their_sizes_and_makespans(classes: dict[Key, list[Trace]]) -> None:
+    assert set(classes) == set(CLASSES)
+    for key, runs in classes.items():
+        known = CLASSES[key]
+        assert len(runs) == known.runs
+        assert {run.tasks.height for run in runs} == {known.tasks}
+        makespans = [run.manifest.facts["makespan"] for run in runs]
+        mean = round(sum(makespans) / len(makespans))
+        assert (min(makespans), mean, max(makespans)) == known.makespans
+        assert {len(run.manifest.facts.get("anomalies", {})) for run in runs} == SLOW[key]
+
+
+def test_ideal_errors_are_those_of_the_table(classes: dict[Key, list[Trace]]) -> None:
+    errors = {key: estimate_ideal_errors(runs) for key, runs in classes.items()}
+    for key, known in CLASSES.items():
+        assert 100 * errors[key].makespan == pytest.approx(known.ideal, abs=0.07)
+    genome, montage = errors["1000-genome", "normal"], errors["montage", "cpu_3"]
+    assert 100 * (genome.average_tasks("compute") or 0) == pytest.approx(2.1, abs=0.06)
+    assert 100 * (montage.average_tasks("compute") or 0) == pytest.approx(11.7, abs=0.06)
+
+
+def test_every_task_is_ready_when_its_parents_are_done(classes: dict[Key, list[Trace]]) -> None:
+    """The dependencies are those of the runs: a task is ready with the last script of a parent."""
+    for runs in classes.values():
+        for run in runs:
+            done = run.placements.join(run.task_times, on="task").select(
+                "task", done=pl.col("end") + pl.col("after")
+            )
+            edges = run.tasks.select("id", "ready", "parents").explode("parents").drop_nulls()
+            last = (
+                edges.join(done, left_on="parents", right_on="task")
+                .group_by("id")
+                .agg(pl.col("ready").first(), last=pl.col("done").max())
+            )
+            # All but one task, which creates the folder of the run.
+            assert last.height == run.tasks.height - 1
+            assert (last["ready"] == last["last"]).all()
+
+
+def test_transfers_are_within_the_executions_of_their_tasks(
+    classes: dict[Key, list[Trace]],
+) -> None:
+    for runs in classes.values():
+        for run in runs:
+            assert set(run.manifest.facts.get("clock_offsets", {})) <= {
+                "condorpool",
+                "insidecontainer",
+            }
+            within = run.transfers.join(
+                run.placements.select("task", first="start", last="end"),
+                left_on="subject",
+                right_on="task",
+            )
+            assert (within["first"] <= within["start"]).all()
+            assert (within["end"] <= within["last"]).all()
+            assert (run.task_times["management_time"].drop_nulls() >= 0).all()
+
+
+def test_the_quality_gate_is_open(classes: dict[Key, list[Trace]]) -> None:
+    for runs in classes.values():
+        audit = check(runs[0])
+        assert not audit.errors
+        assert not audit.warnings
+
+
+def test_list_scheduling_of_a_run_by_hand(classes: dict[Key, list[Trace]]) -> None:
+    """Run times, dependencies and slots alone: computed by a simulation of 30 lines elsewhere."""
+    known = {
+        ("1000-genome", "normal"): ("0048", 2242.0),
+        ("1000-genome", "hdd_10"): ("0248", 5581.0),
+        ("montage", "cpu_3"): ("0681", 894.0),
+    }
+    for key, (repetition, makespan) in known.items():
+        (run,) = (
+            each
+            for each in classes[key]
+            if each.manifest.facts["labels"]["repetition"] == repetition
+        )
+        platform = "24x4" if key[0] == "montage" else "20x4"
+        twin = simulate(
+            Scenario(platform=platform, workload=Workload.from_trace(run), policy="fcfs")
+        )
+        assert twin.placements["end"].max() == makespan
