@@ -255,13 +255,15 @@ def test_a_line_that_cannot_be_read_is_counted_with_its_number(
 
 def test_what_the_log_lacks_is_noted(tmp_path: Path) -> None:
     bare = ONE.replace("1130,1135,8e6", ",,8e6").replace("1180,1185,4e6", ",,")
-    said = notes(read(write(tmp_path, COLUMNS + bare + TWO + DIR)))
-    assert said["noticed", "tasks of the type compute without a time of stage_in"] == (
-        (1, ("flow-run007.csv:2",))
-    )
-    assert said["noticed", "tasks of the type compute without a time of stage_out"] == (
-        (1, ("flow-run007.csv:2",))
-    )
+    trace = read(write(tmp_path, COLUMNS + bare + TWO + DIR))
+    assert trace.task_times.row(0) == ("one", 60.0, 60.0, 0.0, 5.0, 5.0)
+    said = notes(trace)
+    for staging, consequence in (("in", "begins with"), ("out", "lasts until the end of")):
+        what = (
+            f"tasks of the type compute without a time of stage_{staging}: their computation "
+            f"{consequence} their execution"
+        )
+        assert said["assumed", what] == (1, ("flow-run007.csv:2",))
     assert said["ignored", "bytes of stage_in without a time"] == (1, ("flow-run007.csv:2",))
     assert said["ignored", "values of the column 'kickstart_executables_argv'"] == (1, ())
     assert said["noticed", "times in whole seconds"] == (15, ())

@@ -274,10 +274,16 @@ def _note_missing(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
     times = jobs.select(pl.col(_MANAGER_TIMES)).unpivot()["value"].drop_nulls()
     if times.len() and (times == times.round()).all():
         tally.note("noticed", "times in whole seconds", count=times.len())
-    for staging in ("stage_in", "stage_out"):
+    for staging, consequence in (
+        ("stage_in", "begins with"),
+        ("stage_out", "lasts until the end of"),
+    ):
         absent = jobs.filter((pl.col("type") == "compute") & pl.col(f"{staging}_start").is_null())
-        what = f"tasks of the type compute without a time of {staging}"
-        tally.note_lines("noticed", what, path.name, absent["line"])
+        what = (
+            f"tasks of the type compute without a time of {staging}: their computation "
+            f"{consequence} their execution"
+        )
+        tally.note_lines("assumed", what, path.name, absent["line"])
     staged = pl.col("stage_in_bytes").is_not_null() | pl.col("stage_out_bytes").is_not_null()
     what = "tasks whose files have no names: only their bytes are recorded"
     tally.note("noticed", what, count=jobs.filter(staged).height)
@@ -372,13 +378,18 @@ def _make_transfers(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFram
 
 
 def _make_task_times(jobs: pl.DataFrame) -> pl.DataFrame:
-    """Split the wall times: a job that only moves files computes nothing."""
+    """Split the wall times: a job that only moves files computes nothing.
+
+    The computation of a job without a time of stage-in begins with its execution, and that of a
+    job without a time of stage-out lasts until its end.
+    """
     wall = pl.col("execute_end") - pl.col("execute_start")
     stage_in = pl.col("stage_in_end") - pl.col("stage_in_start")
     stage_out = pl.col("stage_out_end") - pl.col("stage_out_start")
     staging = stage_in.fill_null(0.0) + stage_out.fill_null(0.0)
     computes = pl.col("type") == "compute"
-    between = pl.col("stage_out_start") - pl.col("stage_in_end")
+    begin = pl.coalesce("stage_in_end", "execute_start")
+    between = pl.coalesce("stage_out_start", "execute_end") - begin
     run_time = pl.when(computes).then(between).when(staging > 0).then(0.0).otherwise(wall)
     return jobs.drop_nulls(["execute_start", "execute_end"]).select(
         task="id",
