@@ -7,6 +7,8 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
+from tests.example_scripts import load_example
+from tests.examples import every
 from twinloop import Scenario, Trace, Workload, simulate
 from twinloop.fidelity import estimate_ideal_errors, group_repetitions
 from twinloop.trace import read
@@ -125,21 +127,31 @@ def test_the_quality_gate_is_open(classes: dict[Key, list[Trace]]) -> None:
         assert not audit.warnings
 
 
-def test_list_scheduling_of_a_run_by_hand(classes: dict[Key, list[Trace]]) -> None:
-    """Run times, dependencies and slots alone: computed by a simulation of 30 lines elsewhere."""
-    known = {
-        ("1000-genome", "normal"): ("0048", 2242.0),
-        ("1000-genome", "hdd_10"): ("0248", 5581.0),
-        ("montage", "cpu_3"): ("0681", 894.0),
-    }
-    for key, (repetition, makespan) in known.items():
-        (run,) = (
-            each
-            for each in classes[key]
-            if each.manifest.facts["labels"]["repetition"] == repetition
-        )
-        platform = "24x4" if key[0] == "montage" else "20x4"
+def test_list_scheduling_is_that_of_an_independent_program(
+    classes: dict[Key, list[Trace]],
+) -> None:
+    """Run times, dependencies and cores alone: the tasks of one instant are taken by their rows."""
+    script = load_example("flowbench")
+    for (workflow, _), runs in classes.items():
+        run = runs[-1]
         twin = simulate(
-            Scenario(platform=platform, workload=Workload.from_trace(run), policy="fcfs")
+            Scenario(
+                platform="24x4" if workflow == "montage" else "20x4",
+                workload=Workload.from_trace(run),
+                policy="fcfs",
+            )
         )
-        assert twin.placements["end"].max() == makespan
+        jobs = [
+            job._replace(before=0.0, start=0.0, after=0.0, takes_core=True)
+            for job in script.list_jobs(run).values()
+        ]
+        assert twin.placements["end"].max() == script.schedule(jobs, script.count_cores(run))
+
+
+def test_a_replay_of_normal_runs_is_within_the_noise(classes: dict[Key, list[Trace]]) -> None:
+    """All runs are in verify/test_flowbench.py; here is a schedule of some normal ones."""
+    script = load_example("flowbench")
+    for run in classes["1000-genome", "normal"][:: every(8)]:
+        makespan = run.manifest.facts["makespan"]
+        replayed = script.replay(script.list_jobs(run), script.count_cores(run))
+        assert replayed == pytest.approx(makespan, rel=0.0015)

@@ -64,6 +64,7 @@ PARTS = (
     VerificationPart("simgrid", ("verify/test_simgrid.py", "verify/test_simgrid_routes.py")),
     VerificationPart("replay", ("verify/test_replay_with_feedback.py",)),
     VerificationPart("lab", ("verify/test_lab.py", "verify/test_lab_predictions.py")),
+    VerificationPart("workflows", ("verify/test_flowbench.py",)),
     VerificationPart("surf", ("verify/test_surf.py",)),
     VerificationPart("surf-power", ("verify/test_surf_power.py",)),
     VerificationPart("decide", ("verify/test_decide.py",)),
