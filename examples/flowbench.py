@@ -129,6 +129,25 @@ def replay(jobs: Mapping[str, Job], cores: int) -> float:
     return schedule(list(jobs.values()), cores, late=SEEN_LATE)
 
 
+def replay_by_other_rules(run: tl.Trace, cores: int) -> dict[str, float]:
+    """Return the makespans of replays in which one rule is different."""
+    jobs = list_jobs(run)
+    by_id, by_line = (list_jobs(run.replace(tasks=run.tasks.sort(key))) for key in ("id", "line"))
+    queued = {
+        name: job._replace(before=job.before + job.start, start=0.0) for name, job in jobs.items()
+    }
+    local = {name: job._replace(takes_core=True) for name, job in jobs.items()}
+    return {
+        "ties by id": replay(by_id, cores),
+        "ties by line": replay(by_line, cores),
+        "delay before queue": replay(queued, cores),
+        "local jobs on cores": replay(local, cores),
+        "a core less": replay(jobs, cores - 1),
+        "end as seen": schedule(list(jobs.values()), cores),
+        "usual delays": simulate_usual_delays(jobs, cores),
+    }
+
+
 def simulate_usual_delays(jobs: Mapping[str, Job], cores: int) -> float:
     """Return the makespan with the lengths of a run and the same delays for all jobs."""
     usual = [
@@ -236,6 +255,31 @@ def describe(runs: Sequence[tl.Trace]) -> str:
                 f"{errors['covered']:.0f}",
             )
         )
+    return format_table(rows)
+
+
+def describe_rules(runs: Sequence[tl.Trace]) -> str:
+    """Describe what each rule of the replay is worth: errors in % with another in its place."""
+    rows: list[tuple[str, ...]] = []
+    for labels, group in group_repetitions(runs).items():
+        cores = max(map(count_cores, group))
+        real = np.array([run.manifest.facts["makespan"] for run in group])
+        others = [replay_by_other_rules(run, cores) for run in group]
+        names = list(others[0])
+        shares = [np.array([each[name] for each in others]) / real - 1 for name in names]
+        rows = rows or [("class", *names)]
+        title = " ".join(dict(labels)[name] for name in ("workflow", "anomaly"))
+        rows.append((title, *(f"{100 * np.abs(each).mean():.2f}" for each in shares)))
+    return format_table(rows)
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows, the first column to the left and the others to the right.
+
+    >>> print(format_table([("class", "runs"), ("normal", "40")]))
+    class   runs
+    normal    40
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -253,7 +297,10 @@ def main() -> None:
     args = parser.parse_args()
     dags = dict(each.split("=", 1) for each in args.dags)
     with tempfile.TemporaryDirectory() as folder:
-        print(describe(read_runs(unpack(args.runs, Path(folder)), dags)))
+        runs = read_runs(unpack(args.runs, Path(folder)), dags)
+    print(describe(runs))
+    print("\nReplay with another rule:\n")
+    print(describe_rules(runs))
 
 
 if __name__ == "__main__":
