@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.description.files import describe_source_file
-from twinloop.trace.dependency_cycles import find_blocked_tasks
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.csv_records import open_table
+from twinloop.trace.formats.flowbench.dependencies import read_dependencies
+from twinloop.trace.formats.flowbench.host_clocks import HOST_TIMES, align_clocks
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.text_rows import (
     MAX_LOG_TIME,
@@ -36,13 +36,11 @@ from twinloop.trace.formats.text_rows import (
     shift_to_first_time,
     split_header,
 )
-from twinloop.trace.formats.wfcommons.document import FieldReader, parse_json_file
 from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.trace import Trace
 
-#: Times by the clock of the workflow manager, and by the clocks of the hosts.
+#: Times by the clock of the workflow manager.
 _MANAGER_TIMES: Final = ("ready", "submit", "execute_start", "execute_end", "post_script_end")
-_HOST_TIMES: Final = ("stage_in_start", "stage_in_end", "stage_out_start", "stage_out_end")
 _NUMBERS: Final = {
     "stage_in_bytes": "stage_in_bytes",
     "stage_out_bytes": "stage_out_bytes",
@@ -101,8 +99,8 @@ def read(path: Path, *, dag: str | Path | None = None, strict: bool = False) -> 
     jobs = _read_jobs(path, RowFilter(path, tally, strict=strict))
     jobs, epoch_ms = shift_to_first_time(jobs, _MANAGER_TIMES, tally)
     if epoch_ms is not None:
-        jobs = jobs.with_columns(pl.col(_HOST_TIMES) - epoch_ms / 1000)
-    jobs, offsets = _align_clocks(jobs, tally)
+        jobs = jobs.with_columns(pl.col(HOST_TIMES) - epoch_ms / 1000)
+    jobs, offsets = align_clocks(jobs, tally)
     files = [path] if dag is None else [path, Path(dag)]
     jobs = _add_parents(jobs, path, None if dag is None else Path(dag), tally)
     _note_missing(jobs, path, tally)
@@ -146,7 +144,7 @@ def _read_jobs(path: Path, row_filter: RowFilter) -> pl.DataFrame:
 def _parse_batch(
     batch: pl.DataFrame, columns: Mapping[str, str], row_filter: RowFilter
 ) -> pl.DataFrame:
-    times = {name: name for name in (*_MANAGER_TIMES, *_HOST_TIMES)}
+    times = {name: name for name in (*_MANAGER_TIMES, *HOST_TIMES)}
     checks = [CellCheck("id", "is missing", parse_text(columns[""]).is_null(), columns[""])]
     values = [pl.col("line")]
     for names, limit in ((times, MAX_LOG_TIME), (_NUMBERS, MAX_NUMBER)):
@@ -168,46 +166,6 @@ def _parse_batch(
     return rows.select(values)
 
 
-def _align_clocks(jobs: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, dict[str, float]]:
-    """Shift the times of staging to the clock of the manager, by one offset per site.
-
-    A stage-in begins after the start of its job, and a stage-out ends before its end. So an offset
-    is between the largest difference of the latter two and the smallest of the former two. It is 0
-    if that is possible; otherwise it is the lower bound, because of many jobs there is one whose
-    end is seen as soon as its stage-out is done.
-    """
-    bounds = jobs.group_by("site", maintain_order=True).agg(
-        low=(pl.col("stage_out_end") - pl.col("execute_end")).max(),
-        high=(pl.col("stage_in_start") - pl.col("execute_start")).min(),
-        staged=pl.any_horizontal(pl.col(_HOST_TIMES).is_not_null()).sum(),
-    )
-    low, high = pl.col("low").fill_null(float("-inf")), pl.col("high").fill_null(float("inf"))
-    is_off = ((low > 0) | (high < 0)) & (low <= high)
-    bounds = bounds.with_columns(
-        offset=pl.when(is_off).then(pl.coalesce("low", "high")),
-        contradictory=low > high,
-    )
-    offsets = {}
-    for row in bounds.iter_rows(named=True):
-        site = row["site"] or "of no name"
-        if row["contradictory"]:
-            what = (
-                f"jobs of the site {site}: its clock has no offset that fits all times of staging"
-            )
-            tally.note("noticed", what, count=row["staged"])
-        elif row["offset"]:
-            offsets[site] = row["offset"]
-            what = (
-                f"the clock of the site {site} is {row['offset']:+,.6g} s off that of the "
-                f"manager: times of staging are corrected by it"
-            )
-            tally.note("assumed", what, count=row["staged"])
-    shift = bounds.select("site", pl.col("offset").fill_null(0.0))
-    shifted = jobs.join(shift, on="site", how="left", maintain_order="left", nulls_equal=True)
-    times = [pl.col(name) - pl.col("offset") for name in _HOST_TIMES]
-    return shifted.with_columns(times).drop("offset"), offsets
-
-
 def _add_parents(jobs: pl.DataFrame, path: Path, dag: Path | None, tally: Tally) -> pl.DataFrame:
     """Add the parents and the submission of each task, and sort them by the order of the DAG."""
     if dag is None:
@@ -216,7 +174,7 @@ def _add_parents(jobs: pl.DataFrame, path: Path, dag: Path | None, tally: Tally)
         return jobs.with_columns(
             parents=pl.lit(None, dtype=pl.List(pl.String)), submission=pl.col("ready")
         )
-    nodes = _read_dag(dag, tally)
+    nodes = read_dependencies(dag, tally)
     known = set(jobs["id"])
     absent = [name for name in nodes if name not in known]
     if len(absent) == len(nodes):
@@ -237,35 +195,6 @@ def _add_parents(jobs: pl.DataFrame, path: Path, dag: Path | None, tally: Tally)
     return jobs.sort("order", "line", nulls_last=True).with_columns(
         submission=pl.when(pl.col("order").is_null()).then("ready").otherwise(0.0)
     )
-
-
-def _read_dag(path: Path, tally: Tally) -> dict[str, list[str]]:
-    """Read the parents of each task, in the order in which the tasks first occur in the file."""
-    fields = FieldReader(path, tally, strict=False)
-    document = fields.read_object(parse_json_file(path), "the document")
-    parents: dict[str, list[str]] = {}
-    repeated = 0
-    for parent, value in document.items():
-        parents.setdefault(fields.read_name(parent, "the document"), [])
-        for child in fields.read_names(value, parent):
-            names = parents.setdefault(child, [])
-            repeated += parent in names
-            if parent not in names:
-                names.append(parent)
-    tally.note("repaired", "children that a task lists more than once", count=repeated)
-    rows = {name: row for row, name in enumerate(parents)}
-    edges = [(rows[parent], rows[child]) for child, names in parents.items() for parent in names]
-    parent_rows, child_rows = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    cycle = find_blocked_tasks(parent_rows, child_rows, len(rows))[1]
-    if cycle:
-        names = [list(parents)[row] for row in cycle]
-        shown = names if len(names) <= 10 else [*names[:9], "...", names[-1]]
-        raise InputError(
-            f"the tasks wait for each other: {' -> '.join(shown)}",
-            kind="dependency-cycle",
-            file=path,
-        )
-    return parents
 
 
 def _note_missing(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
