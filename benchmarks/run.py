@@ -44,6 +44,7 @@ TOPICS = (
     "study",
     "executions",
     "brokers",
+    "workflows",
 )
 # The topics that depend on the native engine, in which two builds are compared.
 ENGINE_TOPICS = (
@@ -58,6 +59,7 @@ ENGINE_TOPICS = (
     "sharing",
     "flows",
     "threads",
+    "workflows",
     "end_to_end",
 )
 

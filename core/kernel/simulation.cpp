@@ -476,8 +476,9 @@ void Simulation::set_remaining(ActivityId id, double work) {
     });
 }
 
-void Simulation::move(ActivityId id, std::span<const ResourceId> route) {
+void Simulation::move(ActivityId id, std::span<const ResourceId> route, double limit) {
     check_route(route);
+    check_limit(limit);
     Route copy;
     copy.assign(route);
     change(id, [&](Activity& activity) {
@@ -486,6 +487,7 @@ void Simulation::move(ActivityId id, std::span<const ResourceId> route) {
             resources_.book(route);
         }
         activity.route = std::move(copy);
+        activity.limit = limit;
     });
 }
 

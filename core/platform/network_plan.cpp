@@ -10,6 +10,7 @@ Transfers NetworkPlan::build(Simulation& simulation) const {
     };
     Transfers made;
     made.unlimited = simulation.add_resource(largest);
+    made.has_private_limits = true;
     made.network.set_base_latency(latency);
     for (const Node& node : nodes) {
         const ResourceId out = add(node.ignored ? never : node.out);

@@ -90,7 +90,7 @@ TransferId Transfers::begin(Simulation& simulation, const TransferSpec& spec) {
     const double start = transfer.waits ? never : simulation.now() + transfer.latency;
     // Before the activity begins: its observers may look.
     if (!transfer.waits) take_streams(id);
-    launch(simulation, id, path, start, spec.bytes);
+    launch(simulation, id, start, spec.bytes);
     return id;
 }
 
@@ -103,7 +103,7 @@ TransferId Transfers::open(const TransferSpec& spec, double latency, double regi
         id = free_.back();
         free_.pop_back();
     }
-    slots_[id] = {spec, {}, latency, registered, false, true};
+    slots_[id] = {spec, {}, latency, registered, false, true, read_bandwidth(spec)};
     if (spec.target != none) stores[spec.target].promise(spec.bytes);
     return id;
 }
@@ -116,29 +116,73 @@ ResourceId Transfers::read_bandwidth(const TransferSpec& spec) const {
     return cached ? store.page_cache.bandwidth() : store.spec.read;
 }
 
-std::span<const ResourceId> Transfers::find_route(const TransferSpec& spec,
-                                                  const Network::Path& path) {
+std::span<const ResourceId> Transfers::find_route(TransferId id) {
+    const Transfer& transfer = slots_[id];
+    const Network::Path& path = network.path(transfer.spec.from, transfer.spec.to);
     route_.clear();
-    if (const ResourceId read = read_bandwidth(spec); read != none) route_.push_back(read);
+    if (transfer.read != none) route_.push_back(transfer.read);
     route_.insert(route_.end(), path.resources.begin(), path.resources.end());
-    if (spec.target != none && stores[spec.target].spec.write != none &&
-        std::ranges::find(route_, stores[spec.target].spec.write) == route_.end())
-        route_.push_back(stores[spec.target].spec.write);
-    if (route_.empty()) route_.push_back(unlimited);
+    if (const StoreId target = transfer.spec.target; target != none) {
+        const ResourceId write = stores[target].spec.write;
+        if (write != none && std::ranges::find(route_, write) == route_.end())
+            route_.push_back(write);
+    }
     return route_;
 }
 
-void Transfers::launch(Simulation& simulation, TransferId id, const Network::Path& path,
-                       double start, double bytes) {
+double Transfers::find_limit(const Simulation& simulation, TransferId id) {
+    double limit = slots_[id].spec.limit;
+    if (!has_private_limits) return limit;
+    for (const ResourceId each : find_route(id))
+        if (uses_[each].alone == id) limit = std::min(limit, simulation.capacity(each));
+    return limit;
+}
+
+std::span<const ResourceId> Transfers::find_shared_route(TransferId id) {
+    shared_.clear();
+    for (const ResourceId each : find_route(id))
+        if (!has_private_limits || uses_[each].alone != id) shared_.push_back(each);
+    if (shared_.empty()) shared_.push_back(unlimited);
+    return shared_;
+}
+
+void Transfers::join(Simulation& simulation, TransferId id) {
+    if (!has_private_limits) return;
+    std::vector<TransferId> no_longer_alone;
+    for (const ResourceId each : find_route(id)) {
+        if (each >= uses_.size()) uses_.resize(each + std::size_t{1});
+        Use& use = uses_[each];
+        if (use.count++ == 0) {
+            use.alone = id;
+        } else if (use.alone != none) {
+            no_longer_alone.push_back(use.alone);
+            use.alone = none;
+        }
+    }
+    // They keep their limits: they get no more from a bandwidth that they share.
+    for (const TransferId other : no_longer_alone)
+        simulation.move(slots_[other].activity, find_shared_route(other));
+}
+
+void Transfers::leave(TransferId id) {
+    if (!has_private_limits) return;
+    for (const ResourceId each : find_route(id)) {
+        --uses_[each].count;
+        if (uses_[each].alone == id) uses_[each].alone = none;
+    }
+}
+
+void Transfers::launch(Simulation& simulation, TransferId id, double start, double bytes) {
+    join(simulation, id);
     const TransferSpec& spec = slots_[id].spec;
     ActivitySpec activity;
     activity.work = bytes;
-    activity.limit = spec.limit;
+    activity.limit = find_limit(simulation, id);
     activity.weight = spec.weight;
     activity.token = spec.token;
     activity.start = start;
     // When it begins, an observer may register other transfers.
-    const ActivityId launched = simulation.launch(activity, find_route(spec, path));
+    const ActivityId launched = simulation.launch(activity, find_shared_route(id));
     slots_[id].activity = launched;
 }
 
@@ -172,19 +216,21 @@ TransferId Transfers::restore(Simulation& simulation, const TransferSpec& spec,
         if (transfer.waits) stores[store].waiting.push_back(id);
         else ++stores[store].active;
     }
-    launch(simulation, id, network.path(spec.from, spec.to), saved.start, saved.left);
+    launch(simulation, id, saved.start, saved.left);
     return id;
 }
 
 bool Transfers::reroute(Simulation& simulation, TransferId id, const TransferSpec& spec) {
-    const Network::Path& path = network.path(spec.from, spec.to);
-    if (!path.reachable) return false;
+    if (!network.path(spec.from, spec.to).reachable) return false;
     const double done = slots_[id].spec.bytes - simulation.remaining(slots_[id].activity);
     count(traffic_, slots_[id].spec, done - slots_[id].counted);
+    leave(id);
     slots_[id].counted = done;
     slots_[id].spec.from = spec.from;
     slots_[id].spec.to = spec.to;
-    simulation.move(slots_[id].activity, find_route(spec, path));
+    join(simulation, id);
+    const double limit = find_limit(simulation, id);
+    simulation.move(slots_[id].activity, find_shared_route(id), limit);
     return true;
 }
 
@@ -213,6 +259,7 @@ void Transfers::end(Simulation& simulation, TransferId id, Ending how, double do
     const TransferSpec& spec = transfer.spec;
     const double moved = how == Ending::finished ? spec.bytes : transfer.moved + done;
     count(traffic_, spec, moved - transfer.counted);
+    leave(id);
     slots_[id] = {};
     free_.push_back(id);
     for (const StoreId store : stores_of(spec)) {

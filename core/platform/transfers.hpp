@@ -42,6 +42,10 @@ class Transfers {
     Network network;
     std::vector<DataStore> stores;
     ResourceId unlimited = none;  // for transfers that nothing else bounds
+    // Whether a bandwidth that only one transfer uses is a limit of this transfer, in place of a
+    // resource: transfers from one store to many hosts are then equal flows (`core/README.md`).
+    // For networks whose bandwidths do not change.
+    bool has_private_limits = false;
 
     // The files of all stores. A file that exists in the store is replaced.
     [[nodiscard]] const FilePlaces& files() const { return files_; }
@@ -84,6 +88,7 @@ class Transfers {
         double registered = 0.0;
         bool waits = false;  // for a stream
         bool used = false;
+        ResourceId read = none;  // bandwidth of the reads of its source
         double moved = 0.0;    // bytes, before the present run
         double counted = 0.0;  // bytes, before the present run or of an earlier route
     };
@@ -104,11 +109,21 @@ class Transfers {
 
   private:
     [[nodiscard]] TransferId open(const TransferSpec& spec, double latency, double registered);
-    // The resources on the way of a transfer. Valid until the next call.
-    [[nodiscard]] std::span<const ResourceId> find_route(const TransferSpec& spec,
-                                                         const Network::Path& path);
-    void launch(Simulation& simulation, TransferId id, const Network::Path& path, double start,
-                double bytes);
+    // The transfers that use a bandwidth, also those that wait.
+    struct Use {
+        std::uint32_t count = 0;
+        TransferId alone = none;  // whose limit it is
+    };
+    // All resources on the way of a transfer. Valid until the next call.
+    [[nodiscard]] std::span<const ResourceId> find_route(TransferId id);
+    // The limit of a transfer: that of its bandwidths of which it is the only user.
+    [[nodiscard]] double find_limit(const Simulation& simulation, TransferId id);
+    // The others of its resources. Valid until the next call.
+    [[nodiscard]] std::span<const ResourceId> find_shared_route(TransferId id);
+    // A transfer begins to use its bandwidths, or ends.
+    void join(Simulation& simulation, TransferId id);
+    void leave(TransferId id);
+    void launch(Simulation& simulation, TransferId id, double start, double bytes);
     [[nodiscard]] bool may_begin(TransferId id) const;
     void take_streams(TransferId id);
     void admit(Simulation& simulation, StoreId store);
@@ -123,7 +138,9 @@ class Transfers {
     FilePlaces files_;
     std::vector<Transfer> slots_;
     std::vector<TransferId> free_;
-    std::vector<ResourceId> route_;  // reused
+    std::vector<ResourceId> route_;   // reused
+    std::vector<ResourceId> shared_;  // reused
+    std::vector<Use> uses_;           // by resource, where limits are private
     std::vector<Traffic> traffic_;   // by node, up to the last one with any; of past routes
 };
 

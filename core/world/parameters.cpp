@@ -166,6 +166,8 @@ const std::vector<ModelParameter>& model_parameters() {
          of_local_stores<&NetworkPlan::PlannedStore::streams>},
         {"platform.clusters[<c>].hosts[<h>].store.page_cache.read",
          of_local_stores<&NetworkPlan::PlannedStore::cache_read>},
+        {"platform.clusters[<c>].hosts[<h>].store.page_cache.size",
+         of_local_stores<&NetworkPlan::PlannedStore::cache_size>},
         {"platform.network.latency", set_network_latency},
         {"platform.network.links[<i>].bandwidth", of_link<&NetworkPlan::PlannedLink::bandwidth>},
         {"platform.network.links[<i>].latency", of_link<&NetworkPlan::PlannedLink::latency>},
@@ -174,6 +176,7 @@ const std::vector<ModelParameter>& model_parameters() {
         {"platform.stores[<i>].write", of_store<&NetworkPlan::PlannedStore::write>},
         {"platform.stores[<i>].streams", of_store<&NetworkPlan::PlannedStore::streams>},
         {"platform.stores[<i>].page_cache.read", of_store<&NetworkPlan::PlannedStore::cache_read>},
+        {"platform.stores[<i>].page_cache.size", of_store<&NetworkPlan::PlannedStore::cache_size>},
         {"platform.stores[<i>].ports.in", of_store_ports<&NetworkPlan::Node::in>},
         {"platform.stores[<i>].ports.out", of_store_ports<&NetworkPlan::Node::out>},
     };

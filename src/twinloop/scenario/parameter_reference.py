@@ -35,9 +35,10 @@ _STATES: Final[dict[str, Any]] = {
 }
 
 
+_CACHE: Final = {"read": 1, "size": 1}
 _NETWORK: Final[dict[str, Any]] = {
     "stores": [
-        {"name": "disk", "read": 1, "write": 1, "streams": 1, "ports": 1, "page_cache": {"read": 1}}
+        {"name": "disk", "read": 1, "write": 1, "streams": 1, "ports": 1, "page_cache": _CACHE}
     ],
     "network": {
         "links": [{"between": ["C01", "disk"], "bandwidth": 1}],
@@ -54,7 +55,7 @@ def find_type(row: ModelParameter) -> NumberType:
     """
     if row.type is not None:
         return row.number_type
-    store = {"read": 1, "write": 1, "streams": 1, "page_cache": {"read": 1}}
+    store = {"read": 1, "write": 1, "streams": 1, "page_cache": _CACHE}
     host = {"cores": 1, "states": _STATES, "ports": 1, "store": store}
     hosts = [{**host, "power": power} for power in _POWERS]
     platform = Platform.from_dict({"clusters": [{"hosts": hosts}], **_NETWORK})

@@ -28,6 +28,7 @@ _POWER: Final = "power."
 _HOST: Final = "platform.clusters[<c>].hosts[<h>]."
 _SHARE: Final = "sum of the rates of the transfers there ≤ bandwidth"
 _LATENCY: Final = "start of the flow = start + latency + latencies of the links"
+_CACHED: Final = "sizes of the files that are read from memory ≤ size"
 _STREAMS: Final = "transfers in progress ≤ streams, the others wait"
 
 
@@ -373,6 +374,11 @@ _ROWS: Final = (
                 "bandwidth of all reads from the page cache of the store of such a host",
                 _SHARE,
             ),
+            (
+                _HOST + "store.page_cache.size",
+                "size of the page cache of the store of such a host",
+                _CACHED,
+            ),
             ("platform.network.latency", "latency of every route (s)", _LATENCY),
             ("platform.network.links[<i>].bandwidth", "bandwidth of the link", _SHARE),
             ("platform.network.links[<i>].latency", "latency of the link (s)", _LATENCY),
@@ -389,6 +395,7 @@ _ROWS: Final = (
                 "bandwidth of all reads from the page cache of the store",
                 _SHARE,
             ),
+            ("platform.stores[<i>].page_cache.size", "size of its page cache", _CACHED),
             ("platform.stores[<i>].ports.in", "bandwidth of incoming transfers", _SHARE),
             ("platform.stores[<i>].ports.out", "bandwidth of outgoing transfers", _SHARE),
         )
