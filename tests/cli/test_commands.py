@@ -119,13 +119,17 @@ def test_every_generator_has_help_and_writes_a_log_that_passes_the_gate(
     name: str, tmp_path: Path
 ) -> None:
     assert "--seed" in run("generate", name, "--help").stdout
-    document = answer("generate", name, tmp_path / "made.trace", "--seed", 3)
+    words = ["--seed", 3]
+    if name == "recipe":
+        tl.generate("fork-join").save(tmp_path / "flow.trace")
+        words += ["--instance", tmp_path / "flow.trace"]
+    document = answer("generate", name, tmp_path / "made.trace", *words)
     assert document["seed"] == 3
     made = tl.read(tmp_path / "made.trace")
     assert made.tasks.height == document["tasks"] > 0
     assert made.manifest.seed == 3
     assert answer("check", tmp_path / "made.trace")["ok"] is True
-    run("generate", name, tmp_path / "made.swf.gz", "--seed", 3)
+    run("generate", name, tmp_path / "made.swf.gz", *words)
     assert tl.read(tmp_path / "made.swf.gz").tasks.height == made.tasks.height
 
 

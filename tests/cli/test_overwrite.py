@@ -31,6 +31,9 @@ __all__ = ["launch"]  # a fixture
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"
 RECORDED = archive_path("demo")
+FLOW = {
+    "workflow": {"tasks": [{"name": "a", "parents": []}, {"name": "b", "parents": ["a"]}]},
+}
 SIMULATE = ("simulate", "--workload", "log.swf", "--platform", "4x1", "--policy", "fifo")
 
 
@@ -97,6 +100,7 @@ def cases() -> Iterator[Case]:
                ("loop.yaml", "broken.yaml"))  # fmt: skip
     for model in list_generators():
         words = ("generate", model, "made.trace")
+        words += ("--instance", "flow.json") if model == "recipe" else ()
         yield Case(f"generate {model}", words, "made.trace", broken=None)
     yield Case("generate poisson", ("generate", "poisson", "made.swf"), "made.swf", broken=None)
 
@@ -116,6 +120,7 @@ def name_case(case: Case) -> str:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("log.swf").write_text(SWF)
+    Path("flow.json").write_text(json.dumps(FLOW))
     Path("broken.swf").write_bytes(b"\x7fELF no log")
     Path("broken.yaml").write_text("platform: 1x1\nno: such field\n")
     scenario(task("true", "true")).save("real.yaml")

@@ -47,6 +47,7 @@ WRITING: dict[str, list[str]] = {
     "generate": [
         *("poisson OUT.swf", "bursts OUT.swf", "parallel-tasks OUT.swf", "lublin OUT.swf"),
         *("sessions OUT.swf", "arrays OUT.swf", "ffmpeg OUT.swf", "burn OUT.swf"),
+        *("chain OUT.swf", "fork-join OUT.swf", "recipe OUT.swf --instance FLOW"),
     ],
 }
 #: Commands that write no file; `view` serves until it is ended.
@@ -103,6 +104,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     twin = tl.simulate(plain)
     twin.save(folder / "twin")
     tl.write(twin, folder / "log.swf")
+    tl.generate("chain").save(folder / "flow.trace")
     (folder / "factors.yaml").write_text("policy: [fcfs, sjf]\n")
     levels = [{"name": "spread-ic", "options": {"overcommit": 2}}, "fcfs"]
     tl.explore(plain, {"policy": levels}, folder=folder / "study", on="serial")
@@ -116,6 +118,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "loop.yaml").write_text(json.dumps({"scenario": plain.to_dict(), **plan}))
     return {
         "LOG": folder / "log.swf",
+        "FLOW": folder / "flow.trace",
         "SCENARIO": plain.save(folder / "scenario.yaml"),
         "RUN": folder / "run",
         "TWIN": folder / "twin",

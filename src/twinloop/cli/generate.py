@@ -28,6 +28,7 @@ from twinloop.workload.generators import (
     list_generators,
     make_generator,
 )
+from twinloop.workload.generators.workflow import WorkflowGenerator
 
 generate = typer.Typer(
     name="generate",
@@ -58,7 +59,8 @@ def _generate_log(
     given: dict[str, str],
 ) -> None:
     with report_errors(json):
-        refuse_existing(output, overwrite)
+        inputs = [given.get(key) for key in list_generators()[name].path_parameters]
+        refuse_existing(output, overwrite, *(Path(path) for path in inputs if path))
         model = make_generator(name, **given)
         with show_status(f"generating {name}"):
             trace = model.generate(seed)
@@ -72,13 +74,14 @@ def _generate_log(
                     "seed": seed,
                     "output": str(output),
                     "tasks": trace.tasks.height,
+                    "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
                     "not_held": [note.model_dump() for note in not_held],
                 }
             )
         else:
             text = f"wrote {output}: {format_count(trace.tasks.height, 'task')}, seed {seed}"
             out.print(escape(text))
-            print_cleanings(not_held)
+            print_cleanings([*trace.manifest.cleaned, *not_held])
 
 
 def _make_command(model: type[Generator]) -> Callable[..., None]:
@@ -126,7 +129,11 @@ def _make_option(parameter: GeneratorParameter) -> Any:
 
 def _make_help(model: type[Generator]) -> str:
     about = (inspect.getdoc(model) or model.title).partition(">>>")[0].strip()
-    return f"{about}\n\n- `twinloop generate {model.name} made.swf --seed 1`"
+    if not issubclass(model, WorkflowGenerator):
+        return f"{about}\n\n- `twinloop generate {model.name} made.swf --seed 1`"
+    inputs = "".join(f" --{name} FILE" for name in model.path_parameters)
+    about += "\n\nWrite a trace folder: an SWF log has no files, and one parent of each task."
+    return f"{about}\n\n- `twinloop generate {model.name} made.trace{inputs} --seed 1`"
 
 
 for _model in list_generators().values():

@@ -332,7 +332,12 @@ class WorkloadDescription(Description):
     @property
     def is_generated(self) -> bool:
         """Whether the tasks depend on the seed of the scenario."""
-        return self.generate is not None or any(each.generate for each in self.workflows)
+        return bool(self.list_generators())
+
+    def list_generators(self) -> list[GeneratorDescription]:
+        """List the generators of its tasks."""
+        made = (self.generate, *(each.generate for each in self.workflows))
+        return [each for each in made if each is not None]
 
     def list_logs(self) -> list[tuple[str, Mapping[str, Any]]]:
         """List the logs that it reads: their paths, with the options of their readers."""

@@ -303,13 +303,11 @@ class Scenario(Description):
     def _files(self) -> Iterator[Path]:
         for name, options in self.workload.list_logs():
             path = Path(name)
-            if (path / MANIFEST).is_file():
-                yield path / MANIFEST  # contains the hashes of the other files
-            elif path.is_dir():
-                yield from list_input_files(path)
-            else:
-                yield path
+            yield from _list_files_of(path)
             yield from list_related_files(path, options)
+        for generator in self.workload.list_generators():
+            for path in generator.list_files():
+                yield from _list_files_of(path)
         for cluster in self.effective_platform().clusters:
             if isinstance(cluster.carbon, str):
                 yield Path(cluster.carbon)
@@ -395,6 +393,16 @@ def _is_prefix_or_extension(path: str, other_path: str) -> bool:
         return path == other_path or not other_path
     shared = min(len(address), len(other_address))
     return address[:shared] == other_address[:shared]
+
+
+def _list_files_of(path: Path) -> Iterator[Path]:
+    """List the files of an input that is a file or a folder."""
+    if (path / MANIFEST).is_file():
+        yield path / MANIFEST  # contains the hashes of the other files
+    elif path.is_dir():
+        yield from list_input_files(path)
+    else:
+        yield path
 
 
 def _hash_if_file(file: Path) -> str | None:

@@ -14,6 +14,8 @@ from pydantic import (
     PlainSerializer,
     SerializationInfo,
     ValidationInfo,
+    field_serializer,
+    field_validator,
     model_validator,
 )
 
@@ -41,6 +43,24 @@ class GeneratorDescription(Description):
         {}, description="parameters of the generator; the others have their defaults"
     )
 
+    @field_validator("parameters")
+    @classmethod
+    def _resolve_paths(cls, parameters: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Resolve parameters that are paths, relative to the file with the description."""
+        folder = get_read_folder(info)
+        return _change_path_parameters(
+            info.data.get("name"), parameters, lambda path: (folder / path).as_posix()
+        )
+
+    @field_serializer("parameters")
+    def _make_paths_relative(
+        self, parameters: dict[str, Any], info: SerializationInfo
+    ) -> dict[str, Any]:
+        folder = info.context.folder if isinstance(info.context, WriteContext) else Path()
+        return _change_path_parameters(
+            self.name, parameters, lambda path: make_relative(path, folder)
+        )
+
     @model_validator(mode="after")
     def _check_parameters(self) -> GeneratorDescription:
         findings = ProblemCollector()
@@ -62,6 +82,39 @@ class GeneratorDescription(Description):
         from twinloop.workload.generators import make_generator
 
         return make_generator(self.name, **self.parameters)
+
+    def list_files(self) -> list[Path]:
+        """List the files that the generator reads.
+
+        >>> GeneratorDescription(name="recipe", parameters={"instance": "flow.json"}).list_files()
+        [...Path('flow.json')]
+        """
+        names = _list_path_parameters(self.name)
+        return [Path(self.parameters[name]) for name in names if self.parameters.get(name)]
+
+
+def _list_path_parameters(generator: str | None) -> tuple[str, ...]:
+    from twinloop.workload.generators import list_generators
+
+    kind = list_generators().get(generator or "")
+    return () if kind is None else kind.path_parameters
+
+
+def _change_path_parameters(
+    generator: str | None, parameters: Mapping[str, Any], change: Callable[[str], str]
+) -> dict[str, Any]:
+    """Apply a function to those parameters of a generator that are paths."""
+    changed = dict(parameters)
+    for name in _list_path_parameters(generator):
+        value = parameters.get(name)
+        if isinstance(value, str | Path):
+            changed[name] = change(str(value))
+        elif value is not None:
+            raise ValueError(
+                f"'{name}' must be a path; a workflow in memory is generated first: "
+                "make_generator(...).generate(seed) is a workload"
+            )
+    return changed
 
 
 def resolve_option_paths(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:

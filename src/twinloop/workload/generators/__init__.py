@@ -2,7 +2,8 @@
 
 >>> from twinloop.workload.generators import make_generator, list_generators
 >>> list(list_generators())
-['poisson', 'bursts', 'parallel-tasks', 'lublin', 'sessions', 'arrays', 'ffmpeg', 'burn']
+['poisson', 'bursts', 'parallel-tasks', 'lublin', 'sessions', 'arrays', 'ffmpeg', 'burn',
+ 'chain', 'fork-join', 'recipe']
 >>> make_generator("lublin", tasks=500).generate(seed=1)
 <Trace of 500 tasks>
 """

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from twinloop.description import InputError
+from twinloop.description import Cleaning, InputError
 from twinloop.description.address import suggest_name
 from twinloop.description.problems import classify_validation_error
 from twinloop.trace import Manifest, Trace
@@ -39,6 +39,23 @@ class GeneratorParameter:
     meaning: str
 
 
+class GeneratedTables(NamedTuple):
+    """The content of a generated trace.
+
+    >>> GeneratedTables(tasks={"submit": [0.0]}).files is None
+    True
+    """
+
+    #: The columns of the tasks, in the order of submission; without `id`, the ids are 1, 2, 3...
+    tasks: Mapping[str, Any]
+    files: pl.DataFrame | None = None
+    task_files: pl.DataFrame | None = None
+    #: Notes on deviations from the parameters.
+    cleaned: tuple[Cleaning, ...] = ()
+    #: Facts of the manifest, besides the name and the parameters of the generator.
+    facts: Mapping[str, Any] = {}
+
+
 class Generator(BaseModel, ABC):
     """Base class of the generators: a description with parameters that creates a Trace.
 
@@ -56,6 +73,8 @@ class Generator(BaseModel, ABC):
     name: ClassVar[str]
     #: A description in one line.
     title: ClassVar[str]
+    #: Parameters that are paths of files; in a scenario they are relative to its file.
+    path_parameters: ClassVar[tuple[str, ...]] = ()
 
     resolution: Literal["s", "ms", "exact"] = parameter(
         "s",
@@ -103,17 +122,25 @@ class Generator(BaseModel, ABC):
                 field="seed",
                 remedy="give a whole number, 0 or more",
             )
-        tasks = pl.DataFrame(self._tasks(seed))
+        content = self._content(seed)
+        tasks = pl.DataFrame(content.tasks)
         if "id" not in tasks.columns:
             tasks = tasks.with_columns(pl.int_range(1, pl.len() + 1).cast(pl.String).alias("id"))
         submit = self._round(tasks["submit"].to_numpy())
         tasks = tasks.with_columns(pl.Series("submit", submit))
-        facts = {"generator": {"name": self.name, "parameters": self.model_dump(mode="json")}}
-        manifest = Manifest(kind="generated", seed=seed, facts=facts)
+        generator = {"name": self.name, "parameters": self.model_dump(mode="json")}
+        manifest = Manifest(
+            kind="generated",
+            seed=seed,
+            cleaned=content.cleaned,
+            facts={"generator": generator, **content.facts},
+        )
         if "parents" not in tasks.columns:
             no_parents = pl.Series("parents", [[]], dtype=pl.List(pl.String))
             tasks = tasks.with_columns(no_parents.new_from_index(0, tasks.height))
-        return Trace(tasks=tasks, manifest=manifest)
+        files = {"files": content.files, "task_files": content.task_files}
+        data = {name: frame for name, frame in files.items() if frame is not None}
+        return Trace(tasks=tasks, **data, manifest=manifest)
 
     @abstractmethod
     def _tasks(self, seed: int) -> Mapping[str, Any]:
@@ -121,6 +148,10 @@ class Generator(BaseModel, ABC):
 
         If there is no column `id`, the ids are 1, 2, 3...
         """
+
+    def _content(self, seed: int) -> GeneratedTables:
+        """Draw all tables."""
+        return GeneratedTables(self._tasks(seed))
 
     def _stream(self, seed: int, stream: str) -> RandomStream:
         return RandomStream(seed, f"{self.name}/{stream}")

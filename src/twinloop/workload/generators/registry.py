@@ -10,6 +10,7 @@ from twinloop.description import InputError
 from twinloop.description.address import suggest_name
 from twinloop.trace import Trace
 from twinloop.workload.generators.arrays import Arrays
+from twinloop.workload.generators.benchmark_workflows import Chain, ForkJoin
 from twinloop.workload.generators.burn import Burn
 from twinloop.workload.generators.bursts import Bursts
 from twinloop.workload.generators.description import Generator
@@ -17,6 +18,7 @@ from twinloop.workload.generators.ffmpeg import FFmpeg
 from twinloop.workload.generators.lublin import Lublin
 from twinloop.workload.generators.parallel import ParallelTasks
 from twinloop.workload.generators.poisson import PoissonTasks
+from twinloop.workload.generators.recipe import Recipe
 from twinloop.workload.generators.sessions import SessionTasks
 
 _GENERATORS: Mapping[str, type[Generator]] = MappingProxyType(
@@ -31,6 +33,9 @@ _GENERATORS: Mapping[str, type[Generator]] = MappingProxyType(
             Arrays,
             FFmpeg,
             Burn,
+            Chain,
+            ForkJoin,
+            Recipe,
         )
     }
 )
