@@ -50,7 +50,8 @@ def test_the_installed_command_prints_only_one_json_object(log: Path) -> None:
 
 def test_inspect_summarises_a_log(log: Path) -> None:
     document = answer("inspect", log)
-    assert set(document) == {"path", "summary", "load", "cleaned", "problems", "manifest"}
+    keys = {"path", "summary", "load", "unsupported_losses", "cleaned", "problems", "manifest"}
+    assert set(document) == keys
     assert document["summary"]["users"] == 2
     assert document["summary"]["capacity"] == 8
     assert document["summary"]["wait"]["known"] == 1

@@ -9,13 +9,15 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.tasks import per_task
-from twinloop.trace.trace import Trace, format_count
+from twinloop.trace.trace import MAKESPAN, Trace, format_count
 
 
 def extract_columns(
     trace: Trace, ids: tuple[str, ...], names: tuple[str, ...], name: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Extract the columns of `RunColumns`, and the machines of the trace not in `names`.
+
+    In a log without the start and end of any task, run times and the makespan are those recorded.
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [1.0]}))
     >>> columns, unknown = extract_columns(trace, ("a", "b"), ("n1",))
@@ -29,26 +31,30 @@ def extract_columns(
     used, unknown = _find_last_machines(trace, names)
     completed = pl.col("status").fill_null("completed") == "completed"
     table = pl.DataFrame({"id": pl.Series(ids, dtype=pl.String)})
-    is_complete = completed & pl.col("end").is_not_null()
+    has_times = tasks["start"].is_not_null().any() or tasks["end"].is_not_null().any()
+    is_complete = completed & pl.col("end" if has_times else "run_time").is_not_null()
     for part in (tasks.with_columns(is_complete=is_complete), _get_cpu_times(trace), used):
         table = table.join(part, on="id", how="left", maintain_order="left")
     table = table.with_columns(
         pl.when("is_complete").then(pl.col(column)).alias(column)
-        for column in ("start", "end", "cpu_time", "machine")
+        for column in ("start", "end", "run_time", "cpu_time", "machine")
     )
-    submit, start, end, cpu_time = (
+    submit, start, end, recorded, cpu_time = (
         table[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        for column in ("submit", "start", "end", "cpu_time")
+        for column in ("submit", "start", "end", "run_time", "cpu_time")
     )
+    makespan = np.nan if first is None or last is None else float(last - first)  # type: ignore[operator, arg-type]
+    if not has_times:
+        makespan = float(trace.manifest.facts.get(MAKESPAN, np.nan))
     columns = {
         "submit": submit,
         "start": start,
         "end": end,
-        "run_time": end - start,
+        "run_time": end - start if has_times else recorded,
         "wait": start - submit,
         "cpu_time": cpu_time,
         "machine": table["machine"].fill_null(-1).to_numpy().astype(np.intp),
-        "makespan": np.nan if first is None or last is None else float(last - first),  # type: ignore[operator, arg-type]
+        "makespan": makespan,
     }
     return columns, unknown
 

@@ -65,6 +65,7 @@ def inspect(
     - `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`
     """
     # Imported here, because --help should not wait for it.
+    from twinloop.calibration.losses import list_unsupported_losses
     from twinloop.description.files import write_atomically
     from twinloop.trace import Summary, check
 
@@ -76,31 +77,38 @@ def inspect(
         )
         with show_status("summarising"):
             summary, audit = Summary.from_trace(trace), check(trace)
+            is_run = summary.graph is not None and summary.kind != "generated"
+            unsupported = list_unsupported_losses(trace) if is_run else None
         if picture is not None:
             page = report.plot_load(trace).to_html(include_plotlyjs=True, full_html=True)
             with write_atomically(picture) as stream:
                 stream.write(page.encode())
             err.print(escape(f"wrote {picture}"))
         if json:
-            print_json(_make_document(path, trace, summary, audit))
+            print_json(_make_document(path, trace, summary, audit, unsupported))
         else:
-            _show(path, trace, summary, audit)
+            _show(path, trace, summary, audit, unsupported)
 
 
-def _make_document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[str, Any]:
+def _make_document(
+    path: Path, trace: Trace, summary: Summary, audit: Audit, unsupported: dict[str, str] | None
+) -> dict[str, Any]:
     from twinloop.trace import compute_load_over_time
 
     return {
         "path": str(path),
         "summary": summary.model_dump(),
         "load": compute_load_over_time(trace).to_dicts(),
+        "unsupported_losses": unsupported,
         "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
         "problems": {finding.rule: finding.broken for finding in (*audit.errors, *audit.warnings)},
         "manifest": trace.manifest.model_dump(mode="json"),
     }
 
 
-def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
+def _show(
+    path: Path, trace: Trace, summary: Summary, audit: Audit, unsupported: dict[str, str] | None
+) -> None:
     from twinloop.trace import compute_load_over_time
 
     source = f"{summary.format}, " if summary.format else ""
@@ -121,10 +129,8 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     if summary.statuses:
         parts = (f"{number:,} {escape(status)}" for status, number in summary.statuses.items())
         out.print(f"  status: {', '.join(parts)}")
-    if summary.with_parents:
-        out.print(f"  {report.format_count(summary.with_parents, 'task')} with dependencies")
-    if summary.data_bytes is not None:
-        out.print(f"  {report.format_size(summary.data_bytes)} of data")
+    for line in _describe_workflow(summary, unsupported):
+        out.print(f"  {escape(line)}", soft_wrap=True)
     for name, rows in summary.rows.items():
         if name != "tasks":
             out.print(f"  {report.format_count(rows, 'row')} of {name.replace('_', ' ')}")
@@ -142,6 +148,64 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
         print_cleanings(trace.manifest.cleaned)
     out.print()
     print_audit(audit)
+
+
+def _describe_workflow(summary: Summary, unsupported: dict[str, str] | None) -> list[str]:
+    """Describe the graph and the files of a workflow, and what a simulation of it lacks."""
+    lines = []
+    if graph := summary.graph:
+        lines += [
+            f"{report.format_count(summary.with_parents, 'task')} with dependencies",
+            f"depth {report.format_count(graph.levels, 'level')}, largest level "
+            f"{report.format_count(graph.width, 'task')}, "
+            f"{report.format_count(graph.dependencies, 'dependency', 'dependencies')}, "
+            f"{report.format_count(graph.sources, 'source')}, "
+            f"{report.format_count(graph.sinks, 'sink')}",
+        ]
+    if graph and graph.blocked:
+        lines.append(f"{report.format_count(graph.blocked, 'task')} in or behind a cycle")
+    if files := summary.files:
+        roles = (
+            (files.input_files, files.input_bytes, "input"),
+            (files.intermediate_files, files.intermediate_bytes, "intermediate"),
+            (files.output_files, files.output_bytes, "output"),
+            (files.unused_files, files.unused_bytes, "unused"),
+        )
+        parts = (
+            f"{name} {report.format_size(size)} in {count:,}"
+            for count, size, name in roles
+            if count
+        )
+        lines += [
+            f"{report.format_size(files.bytes)} of data in "
+            f"{report.format_count(files.files, 'file')}: {', '.join(parts)}",
+            f"tasks read {report.format_size(files.read_bytes)}, "
+            f"write {report.format_size(files.written_bytes)}",
+        ]
+    if summary.missing:
+        facts = (f"{what}: {number:,}" for what, number in summary.missing.items())
+        lines.append(f"incomplete for a simulation: {'; '.join(facts)}")
+    if unsupported is not None:
+        lines += _describe_losses(unsupported)
+    return lines
+
+
+def _describe_losses(unsupported: dict[str, str]) -> list[str]:
+    """Describe which losses of workflows a log supports, and which losses need start times."""
+    from twinloop.calibration.losses import LOSSES, WORKFLOW_LOSSES
+
+    supported = [name for name in WORKFLOW_LOSSES if name not in unsupported]
+    lines = [f"supported losses of workflows: {', '.join(supported) or 'none'}"]
+    reasons: dict[str, list[str]] = {}
+    for name in WORKFLOW_LOSSES:
+        if name in unsupported:
+            reasons.setdefault(unsupported[name], []).append(name)
+    lines += [f"not {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    timed = [name for name, loss in LOSSES.items() if loss.needs & {"start", "end", "wait"}]
+    refused = [name for name in timed if name in unsupported]
+    if refused:
+        lines.append(f"not {', '.join(refused)}: {unsupported[refused[0]]}")
+    return lines
 
 
 def _make_spread_table(summary: Summary) -> Table:

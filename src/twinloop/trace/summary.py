@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from twinloop.trace.capacity import compute_capacity
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace
+from twinloop.trace.workflow_summary import FileSummary, GraphSummary, list_missing_facts
 
 _Floats = npt.NDArray[np.float64]
 
@@ -92,6 +93,12 @@ class Summary(BaseModel):
     energy_joules: float | None
     #: Size of all files.
     data_bytes: float | None
+    #: The graph of the dependencies; None: no task has parents in the trace.
+    graph: GraphSummary | None
+    #: The files and their sizes; None: no files.
+    files: FileSummary | None
+    #: What a simulation of this workflow lacks, with numbers of tasks or files.
+    missing: dict[str, int]
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Summary:
@@ -108,6 +115,8 @@ class Summary(BaseModel):
         total = power.filter(pl.col("node").is_null())
         power = total if total.height else power
         usage_dt = trace.usage["dt"].drop_nulls()
+        with_parents = int((tasks["parents"].list.len() > 0).sum())
+        has_files = trace.files.height or trace.task_files.height
         return cls(
             format=manifest.source.format if manifest.source else None,
             kind=manifest.kind,
@@ -118,7 +127,7 @@ class Summary(BaseModel):
             groups=tasks["group"].drop_nulls().n_unique(),
             queues=tasks["queue"].drop_nulls().n_unique(),
             statuses={status or "unknown": count for status, count in statuses},
-            with_parents=int((tasks["parents"].list.len() > 0).sum()),
+            with_parents=with_parents,
             first_submit=_number_or_none(submit.min()),
             last_submit=_number_or_none(submit.max()),
             last_end=_number_or_none(ends.max()),
@@ -135,6 +144,9 @@ class Summary(BaseModel):
             sampling_period=manifest.sampling_period or _number_or_none(usage_dt.mean()),
             energy_joules=float((power["watts"] * power["dt"]).sum()) if power.height else None,
             data_bytes=float(trace.files["size"].sum()) if trace.files.height else None,
+            graph=GraphSummary.from_trace(trace) if with_parents else None,
+            files=FileSummary.from_trace(trace) if has_files else None,
+            missing=list_missing_facts(trace),
         )
 
 

@@ -26,6 +26,9 @@ MachineRows = NDArray[np.uint16] | NDArray[np.uint32]
 #: The fact of a manifest with the speed of a core of each node, in reference cores.
 NODE_SPEEDS: Final = "node_speeds"
 
+#: The fact of a manifest with the makespan (s) that a log states.
+MAKESPAN: Final = "makespan"
+
 
 class Trace:
     """The record of one run, real or simulated: tables, and a manifest with their origin.

@@ -21,12 +21,14 @@ from twinloop.calibration.losses.loss import (
 )
 from twinloop.calibration.losses.noise_floor import estimate_noise_floor
 from twinloop.calibration.losses.registry import DEFAULT_LOSS, LOSSES, get_loss
+from twinloop.calibration.losses.support import WORKFLOW_LOSSES, list_unsupported_losses
 from twinloop.calibration.losses.user_function import loss_from_function
 
 __all__ = [
     "DEFAULT_LOSS",
     "LOSSES",
     "NEEDS",
+    "WORKFLOW_LOSSES",
     "Aggregation",
     "BuiltInLoss",
     "Loss",
@@ -36,5 +38,6 @@ __all__ = [
     "estimate_noise_floor",
     "evaluate",
     "get_loss",
+    "list_unsupported_losses",
     "loss_from_function",
 ]

@@ -25,7 +25,7 @@ from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.wfcommons.document import FieldReader, parse_json_file
 from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.tables import TABLES
-from twinloop.trace.trace import Trace
+from twinloop.trace.trace import MAKESPAN, Trace
 
 _KB: Final = 1000.0
 _READ_FROM_TASK: Final = frozenset(
@@ -75,7 +75,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         ),
         epoch_ms=workflow.epoch_ms,
         cleaned=tally.cleanings(),
-        facts={} if workflow.makespan is None else {"makespan": workflow.makespan},
+        facts={} if workflow.makespan is None else {MAKESPAN: workflow.makespan},
     )
     return Trace(manifest=manifest, **workflow.make_tables())
 
