@@ -87,6 +87,17 @@ def _sacct(path: Path) -> None:
     path.write_text(names + "\n" + "\n".join(rows) + "\n")
 
 
+def _nextflow(path: Path) -> None:
+    names = "task_id name status exit submit start complete realtime %cpu peak_rss cpus attempt"
+    rows = [
+        f"{row}\tSORT (s{row})\tCOMPLETED\t0\t2024-03-01 12:{row:02}:00.250\t"
+        f"2024-03-01 12:{row:02}:01.000\t{1_709_294_700_000 + row}\t1m {row}s\t95.5%\t"
+        f"{row}.5 MB\t2\t1"
+        for row in range(1, ROWS + 1)
+    ]
+    path.write_text("\n".join([names.replace(" ", "\t"), *rows]) + "\n")
+
+
 def _wfcommons(path: Path) -> None:
     tasks = [
         {
@@ -178,6 +189,7 @@ _BY_HAND: dict[str, tuple[str, Callable[[Path], None]]] = {
     "gwf": ("log.gwf", _gwf),
     "csv": ("log.csv", _csv),
     "sacct": ("log.txt", _sacct),
+    "nextflow": ("trace.txt", _nextflow),
     "wfcommons": ("flow.json", _wfcommons),
     "schlouder": ("run.tasks", _schlouder),
     "flowbench": ("flow-run1.csv", _flowbench),
@@ -186,7 +198,9 @@ _BY_HAND: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 #: Formats with a row per line, in one file.
 LINES = [
-    name for name in ("swf", "gwf", "csv", "sacct", "schlouder", "flowbench") if name in FORMATS
+    name
+    for name in ("swf", "gwf", "csv", "sacct", "nextflow", "schlouder", "flowbench")
+    if name in FORMATS
 ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.tasks import per_task
+from twinloop.metrics.tasks import per_task, remove_infinite
 from twinloop.trace.trace import MAKESPAN, Trace, format_count
 
 
@@ -17,7 +17,8 @@ def extract_columns(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Extract the columns of `RunColumns`, and the machines of the trace not in `names`.
 
-    In a log without the start and end of any task, run times and the makespan are those recorded.
+    In a log without the start of any task, run times are those recorded, and the makespan is the
+    one that the log states, or reaches from the first submission to the last recorded end.
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [1.0]}))
     >>> columns, unknown = extract_columns(trace, ("a", "b"), ("n1",))
@@ -31,7 +32,7 @@ def extract_columns(
     used, unknown = _find_last_machines(trace, names)
     completed = pl.col("status").fill_null("completed") == "completed"
     table = pl.DataFrame({"id": pl.Series(ids, dtype=pl.String)})
-    has_times = tasks["start"].is_not_null().any() or tasks["end"].is_not_null().any()
+    has_times = tasks["start"].null_count() < tasks.height or not tasks.height
     is_complete = completed & pl.col("end" if has_times else "run_time").is_not_null()
     for part in (tasks.with_columns(is_complete=is_complete), _get_cpu_times(trace), used):
         table = table.join(part, on="id", how="left", maintain_order="left")
@@ -45,7 +46,7 @@ def extract_columns(
     )
     makespan = np.nan if first is None or last is None else float(last - first)  # type: ignore[operator, arg-type]
     if not has_times:
-        makespan = float(trace.manifest.facts.get(MAKESPAN, np.nan))
+        makespan = _find_stated_makespan(trace, tasks)
     columns = {
         "submit": submit,
         "start": start,
@@ -57,6 +58,15 @@ def extract_columns(
         "makespan": makespan,
     }
     return columns, unknown
+
+
+def _find_stated_makespan(trace: Trace, tasks: pl.DataFrame) -> float:
+    """Find the makespan of a log without starts; NaN if it is unknown."""
+    stated = trace.manifest.facts.get(MAKESPAN)
+    first, last = tasks["submit"].min(), remove_infinite(trace.placements["end"]).max()
+    if isinstance(stated, int | float):
+        return float(stated)
+    return np.nan if first is None or last is None else float(last - first)  # type: ignore[operator, arg-type]
 
 
 def _refuse_unknown_tasks(task_ids: pl.Series, ids: tuple[str, ...], name: str) -> None:

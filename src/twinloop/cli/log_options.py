@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 InputPath = Annotated[
     Path,
     typer.Argument(
-        help="A log (SWF, GWF, CSV, sacct, WfCommons, Schlouder, FlowBench, OpenDC, CTS) or a "
-        "trace.",
+        help="A log (SWF, GWF, CSV, sacct, WfCommons, Nextflow, Schlouder, FlowBench, OpenDC, CTS) "
+        "or a trace.",
         show_default=False,
     ),
 ]
@@ -26,7 +26,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         help="Input format; by default detected. One of: trace, unfinished, cts, opendc, "
-        "wfcommons, schlouder, flowbench, swf, gwf, sacct, csv.",
+        "wfcommons, schlouder, flowbench, swf, gwf, sacct, nextflow, csv.",
         metavar="NAME",
     ),
 ]
@@ -63,11 +63,15 @@ SstatFile = Annotated[
 ]
 UtcOffset = Annotated[
     float | None,
-    typer.Option("--utc-offset", help="sacct: hours ahead of UTC."),
+    typer.Option("--utc-offset", help="sacct, nextflow: hours ahead of UTC."),
 ]
 DagFile = Annotated[
     Path | None,
-    typer.Option("--dag", help="FlowBench: the dependencies, a JSON file."),
+    typer.Option(
+        "--dag",
+        help="Dependencies; flowbench: a JSON file, nextflow: the workflow diagram (.mmd, .dot, "
+        ".html).",
+    ),
 ]
 
 
@@ -93,21 +97,21 @@ def read_trace(
 
     name = _find_format(path, format, has_columns=bool(columns))
     options: dict[str, Any] = {}
-    for option, option_format, key, value in (
-        ("--column", "csv", "columns", parse_pairs(columns, "--column")),
-        ("--unit", "csv", "units", parse_pairs(units, "--unit")),
-        ("--reference-mhz", "opendc", "reference_mhz", reference_mhz),
-        ("--sstat", "sacct", "sstat", sstat),
-        ("--utc-offset", "sacct", "utc_offset", utc_offset),
-        ("--dag", "flowbench", "dag", dag),
+    for option, formats, key, value in (
+        ("--column", ("csv",), "columns", parse_pairs(columns, "--column")),
+        ("--unit", ("csv",), "units", parse_pairs(units, "--unit")),
+        ("--reference-mhz", ("opendc",), "reference_mhz", reference_mhz),
+        ("--sstat", ("sacct",), "sstat", sstat),
+        ("--utc-offset", ("sacct", "nextflow"), "utc_offset", utc_offset),
+        ("--dag", ("flowbench", "nextflow"), "dag", dag),
     ):
         if value in (None, {}):
             continue
-        if name == option_format:
+        if name in formats:
             options[key] = value
         elif not is_additional:
             raise InputError(
-                f"is in the format {name}; {option} applies to {option_format}",
+                f"is in the format {name}; {option} applies to {' and '.join(formats)}",
                 kind="inapplicable-option",
                 file=path,
             )

@@ -14,6 +14,7 @@ from twinloop.trace.formats import (
     cts,
     flowbench,
     gwf,
+    nextflow,
     opendc,
     sacct,
     schlouder,
@@ -75,6 +76,7 @@ for _format in (
     swf.FORMAT,
     gwf.FORMAT,
     sacct.FORMAT,
+    nextflow.FORMAT,
     csv_map.FORMAT,
 ):
     register(_format)
