@@ -30,7 +30,7 @@ INSTANCES = (
     *("1000genome-chameleon-8ch-250k-001", "blast-chameleon-medium-002"),
     *("epigenomics-chameleon-ilmn-4seq-50k-001", "rnaseq-dirt02-001"),
     *("soykb-chameleon-10fastq-20ch-001", "srasearch-chameleon-10a-003"),
-    *("viralrecon-dirt02-001", "cycles-chameleon-2l-2c-12p-001", "bwa-chameleon-large-003"),
+    *("viralrecon-dirt02-001", "bwa-chameleon-large-003", "cycles-chameleon-2l-2c-12p-001"),
 )
 
 
@@ -112,9 +112,9 @@ def test_the_sizes_of_files_sum_to_the_footprint(name: str, tasks: int, footprin
 
 
 def test_the_spread_of_the_work() -> None:
-    made = Chain(tasks=20_000, work=10, cv=0.5, resolution="exact").generate(3).tasks["run_time"]
-    assert made.mean() == pytest.approx(10, rel=5 * 0.5 / 20_000**0.5)
-    assert made.std() / made.mean() == pytest.approx(0.5, rel=0.05)
+    made = Chain(tasks=4000, work=10, cv=0.5, resolution="exact").generate(3).tasks["run_time"]
+    assert made.mean() == pytest.approx(10, rel=5 * 0.5 / 4000**0.5)
+    assert made.std() / made.mean() == pytest.approx(0.5, rel=0.1)
 
 
 @pytest.mark.parametrize(

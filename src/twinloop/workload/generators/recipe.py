@@ -217,7 +217,8 @@ class _NewFiles:
             self._add_writes(task)
         for task in range(len(scaled.originals)):
             self._add_reads(task)
-        unused = [file for file in self.sizes if file not in self.writer | self.readers]
+        used = self.writer.keys() | self.readers.keys()
+        unused = [file for file in self.sizes if file not in used]
         self.notes = tuple(
             Cleaning(kind="ignored", what=what, count=len(files), examples=tuple(files[:3]))
             for what, files in (
@@ -256,10 +257,13 @@ class _NewFiles:
         return name
 
     def _add_reads(self, task: int) -> None:
+        providers: dict[int, list[int]] = {}
+        for link in self.scaled.links[task]:
+            providers.setdefault(link.stands_for, []).append(link.parent)
         for file in self.reads[self.scaled.originals[task]]:
             if file not in self.writer:
                 self._add_input(task, file)
-            elif not self._add_intermediate(task, file):
+            elif not self._add_intermediate(task, file, providers.get(self.writer[file], [])):
                 self._foreign.append(file)
                 self._add_input(task, file)
         # A parent beyond those of the original: what a child of its class reads from it.
@@ -282,11 +286,9 @@ class _NewFiles:
             self.shared.add(name)
         self.uses[task, name, "read"] = None
 
-    def _add_intermediate(self, task: int, file: str) -> bool:
+    def _add_intermediate(self, task: int, file: str, direct: list[int]) -> bool:
         """Add the reading of a file from the tasks that stand for its writer; whether any does."""
-        writer = self.writer[file]
-        direct = [link.parent for link in self.scaled.links[task] if link.stands_for == writer]
-        providers = direct or self._find_above(task, writer)
+        providers = direct or self._find_above(task, self.writer[file])
         for provider in providers:
             self._read(task, file, provider)
         return bool(providers)
