@@ -303,6 +303,8 @@ def test_dependencies_of_a_diagram(tmp_path: Path, name: str, text: str) -> None
     trace = tl.read(log(tmp_path, *PIPELINE), dag=tmp_path / name)
     assert pairs(trace) == EDGES
     assert count(trace, "dependencies on tasks with the same tag") == 2
+    # Operators have the form of a process in diagrams of older versions.
+    assert count(trace, "vertices of the diagram that are no process") == (name == "old.mmd")
     assert count(trace, "dependencies on all tasks of a process") == 4
     assert count(trace, "tasks of unknown dependencies") == 0
     # The submission of a task with parents is when they had ended.
@@ -330,6 +332,22 @@ def test_times_exclude_dependencies(tmp_path: Path) -> None:
     # The numbers count the tasks of a process: they are no tags.
     assert pairs(trace) == {("A (1)", "B (1)"), ("A (1)", "B (2)"), ("A (2)", "B (2)")}
     assert count(trace, "ended after the submission, left out") == 1
+
+
+def test_a_rounded_duration_excludes_no_dependency(tmp_path: Path) -> None:
+    """Without `complete`, the end is known to half a second: 89.6 s are written as 1m 30s."""
+    (tmp_path / "dag.mmd").write_text("flowchart TB\n p0([A])\n p1([B])\n p0 --> p1\n")
+    names = ["name", "status", "submit", "duration", "realtime"]
+    for submit, expected in (("10:01:29.700", {("A", "B")}), ("10:01:29.300", set())):
+        lines = [
+            ["A", "COMPLETED", "2024-05-01 10:00:00.000", "1m 30s", "1m 20s"],
+            ["B", "COMPLETED", f"2024-05-01 {submit}", "5s", "4s"],
+        ]
+        file = tmp_path / "trace.txt"
+        file.write_text("\n".join("\t".join(line) for line in [names, *lines]))
+        trace = tl.read(file, dag=tmp_path / "dag.mmd")
+        assert pairs(trace) == expected
+        assert check(trace).ok
 
 
 def test_processes_and_vertices_without_a_match_are_noticed(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ _DOT_VERTEX: Final = re.compile(r'^\s*"?([\w.$-]+)"?\s*\[(.*)\]')
 _DOT_LABEL: Final = re.compile(r'(?<![a-z])label="((?:[^"\\]|\\.)*)"')
 _MERMAID: Final = re.compile(r"^\s*(?:flowchart|graph)\b", re.MULTILINE)
 _MERMAID_EDGE: Final = re.compile(r"^\s*([\w.$-]+)\s*-->\s*(?:\|[^|]*\|)?\s*([\w.$-]+)\s*;?\s*$")
-_MERMAID_VERTEX: Final = re.compile(r'^\s*([\w.$-]+)\s*[\[({]+\s*"?(.*?)"?\s*[\])}]+\s*;?\s*$')
+# Processes are in brackets, [NAME] or ([NAME]); channels are in quotes or, as operators, (( )).
+_MERMAID_VERTEX: Final = re.compile(r'^\s*([\w.$-]+)\s*\(?\[\s*(?!")(.*?)\s*\]\)?\s*;?\s*$')
 _SUBGRAPH: Final = re.compile(r'^\s*subgraph\s+(?:.*\[(.*)\]|"?(.*?)"?)\s*$')
 
 

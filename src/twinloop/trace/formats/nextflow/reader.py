@@ -54,6 +54,8 @@ _DISTINCT: Final = frozenset(
     ("task_id", "native_id", "realtime", "%cpu", "%mem", "peak_rss", "peak_vmem", "rchar", "wchar")
 )
 _SEPARATORS: Final = ("\t", ",", ";", "|")
+#: The largest rounding error of a duration (s).
+_ROUNDING: Final = 0.5
 _NAME: Final = re.compile(r"^(.*?)(?:\s+\((.*)\))?$", re.DOTALL)
 
 
@@ -253,10 +255,11 @@ def _order_attempts(
     records = records.with_columns(
         pl.when(~pl.col("is_cached")).then((pl.col(name) - zero) / 1e6).alias(name)
         for name in _DATES
-    ).with_columns(
-        complete=pl.coalesce(
-            "complete", pl.when(~pl.col("is_cached")).then(pl.col("submit") + pl.col("duration"))
-        )
+    )
+    computed = pl.when(~pl.col("is_cached")).then(pl.col("submit") + pl.col("duration"))
+    records = records.with_columns(
+        complete=pl.coalesce("complete", computed),
+        earliest_end=pl.coalesce("complete", computed - _ROUNDING),
     )
     unknown = records.filter(
         ~pl.col("status").is_in([*values.STATUS_OF, *values.UNFINISHED]).fill_null(True)
@@ -400,7 +403,7 @@ def _add_parents(
         # A task that has not ended cannot have been waited for.
         end=pl.when(pl.col("status").last().is_in(values.UNFINISHED))
         .then(float("inf"))
-        .otherwise(pl.col("complete").max()),
+        .otherwise(pl.col("earliest_end").max()),
     )
     times = [TaskTimes(*row) for row in known.select(TaskTimes._fields).rows()]
     parents = assume_dependencies(times, link_processes(diagram, matched), tally)
