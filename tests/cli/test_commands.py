@@ -134,6 +134,17 @@ def test_every_generator_has_help_and_writes_a_log_that_passes_the_gate(
     assert tl.read(tmp_path / "made.swf.gz").tasks.height == made.tasks.height
 
 
+def test_files_that_a_format_cannot_hold_are_named(tmp_path: Path) -> None:
+    text = run("generate", "fork-join", tmp_path / "made.swf").stdout
+    assert "ignored 18: table files" in text
+    assert "this format has no files of tasks; a trace folder (.trace) has them" in text
+    assert "no files" not in run("generate", "fork-join", tmp_path / "made.trace").stdout
+    tl.generate("chain", tasks=4).save(tmp_path / "flow.trace")
+    words = ("recipe", tmp_path / "nine.trace", "--instance", tmp_path / "flow.trace")
+    text = run("generate", *words, "--tasks", 9).stdout
+    assert "assumed 4: tasks of the workflow, the nearest to 9" in text
+
+
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     for output in ("a.swf", "b.swf"):
         run("generate", "lublin", tmp_path / output, "--seed", 5)

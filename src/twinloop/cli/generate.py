@@ -82,6 +82,8 @@ def _generate_log(
             text = f"wrote {output}: {format_count(trace.tasks.height, 'task')}, seed {seed}"
             out.print(escape(text))
             print_cleanings([*trace.manifest.cleaned, *not_held])
+            if any(note.what == "table task_files" for note in not_held):
+                out.print("this format has no files of tasks; a trace folder (.trace) has them")
 
 
 def _make_command(model: type[Generator]) -> Callable[..., None]:
