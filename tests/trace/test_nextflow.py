@@ -453,7 +453,7 @@ def test_the_command_reads_the_diagram(tmp_path: Path) -> None:
     assert answer(*words)["summary"]["graph"]["dependencies"] == len(EDGES)
     assert "depth 4 levels" in run(*words).stdout
     error = run("inspect", tmp_path / "dag.mmd", "--format", "swf", "--dag", file, ends_with=2)
-    assert "--dag applies to nextflow" in error.stderr
+    assert "--dag applies to flowbench and nextflow" in error.stderr
 
 
 def test_a_pipeline_can_be_simulated_in_dependency_order(tmp_path: Path) -> None:
