@@ -475,6 +475,56 @@ nb::object per_machine(const View& view, Get&& get) {
     return as_array(std::move(values));
 }
 
+// The law of a task; nullptr: it runs on its requested cores.
+const SpeedupLaw* law_of(const SchedulerState& scheduler, TaskId task) {
+    const Tasks& tasks = scheduler.tasks();
+    return tasks[task].moldable ? &tasks.law(task) : nullptr;
+}
+
+// The numbers of cores that a task may be given on one machine, and how fast it is on them.
+void bind_speedup_members(nb::class_<View>& view) {
+    view.def(
+            "min_cores",
+            [](const View& self, std::int64_t task) {
+                const TaskId found = task_at(self.get(), task);
+                const SpeedupLaw* const law = law_of(self.get(), found);
+                return law != nullptr ? law->min_cores : self.get().request(found).cores;
+            },
+            nb::arg("task"),
+            "The fewest cores of a task on one machine: without a speed-up law, those it requests.")
+        .def(
+            "max_cores",
+            [](const View& self, std::int64_t task) {
+                const TaskId found = task_at(self.get(), task);
+                const SpeedupLaw* const law = law_of(self.get(), found);
+                return law != nullptr ? law->max_cores : self.get().request(found).cores;
+            },
+            nb::arg("task"),
+            "The most cores of a task on one machine: without a speed-up law, those it requests.")
+        .def(
+            "speedup",
+            [](const View& self, std::int64_t task, double cores) -> nb::object {
+                if (!(cores > 0)) throw nb::value_error("`cores` must be positive");
+                const SpeedupLaw* const law = law_of(self.get(), task_at(self.get(), task));
+                return law != nullptr ? nb::object(nb::float_(law->speedup(cores))) : nb::none();
+            },
+            nb::arg("task"), nb::arg("cores"),
+            nb::sig("def speedup(self, task: int, cores: float) -> float | None"),
+            "The speed of a task on so many cores of one machine, as a multiple of that on one "
+            "core; None if it has no speed-up law.")
+        .def(
+            "efficiency",
+            [](const View& self, std::int64_t task, double cores) -> nb::object {
+                if (!(cores > 0)) throw nb::value_error("`cores` must be positive");
+                const SpeedupLaw* const law = law_of(self.get(), task_at(self.get(), task));
+                return law != nullptr ? nb::object(nb::float_(law->efficiency(cores)))
+                                      : nb::none();
+            },
+            nb::arg("task"), nb::arg("cores"),
+            nb::sig("def efficiency(self, task: int, cores: float) -> float | None"),
+            "The speed-up of a task divided by the cores; None if it has no speed-up law.");
+}
+
 // What a client and the controllers of a cloud may read about instances.
 void bind_rental_members(nb::class_<View>& view) {
     view.def_prop_ro(
@@ -886,6 +936,7 @@ None for other machines, and before it has one.)")
                 return parts;
             },
             nb::arg("task"), "The machines of a running task and its cores on each.");
+    bind_speedup_members(view);
     bind_rental_members(view);
 }
 

@@ -195,6 +195,24 @@ void read_tasks(Scenario& all, const nb::dict& from) {
     }
 }
 
+// The speed-up laws, of some tasks; a scenario without laws has no such columns.
+void read_laws(Scenario& all, const nb::dict& from) {
+    if (!from.contains("law_task")) return;
+    const auto tasks = column<TaskId, std::int64_t>(from, "law_task");
+    const auto fractions = reals(from, "law_parallel_fraction");
+    const auto fewest = reals(from, "law_min_cores");
+    const auto most = reals(from, "law_max_cores");
+    const auto offsets = column<std::size_t, std::int64_t>(from, "law_offsets");
+    const auto cores = reals(from, "law_cores");
+    const auto speedups = reals(from, "law_speedups");
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        SpeedupLaw law{fractions[i], {}, fewest[i], most[i]};
+        for (std::size_t p = offsets[i]; p < offsets[i + 1]; ++p)
+            law.points.emplace_back(cores[p], speedups[p]);
+        all.tasks->set_law(tasks[i], std::move(law));
+    }
+}
+
 void read_options(Scenario& all, const nb::dict& from) {
     all.contention = std::make_shared<const ContentionRule>(
         contention_from(nb::cast<nb::dict>(from["contention"])));
@@ -378,6 +396,7 @@ void bind_scenario(nb::module_& module) {
                 auto scenario = std::make_shared<Scenario>();
                 read_machines(*scenario, machines);
                 read_tasks(*scenario, tasks);
+                read_laws(*scenario, tasks);
                 read_options(*scenario, options);
                 scenario->complete();
                 scenario->submissions =

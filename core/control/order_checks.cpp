@@ -25,9 +25,10 @@ double room(double free, double size, double ratio) {
     return ratio < never ? free + (ratio - 1) * size : never;
 }
 
-// The reason why a task cannot get this share of its needs on the machine.
+// The reason why a task cannot get this share of its needs on the machine, for its planned time
+// multiplied by `stretch`.
 const char* find_machine_obstacle(const SchedulerState& scheduler, TaskId task, const Needs& needs,
-                                  MachineId machine, double cores, double share,
+                                  MachineId machine, double cores, double share, double stretch,
                                   const Overcommit& overcommit) {
     const Space& space = scheduler.space();
     const MachineSpec& spec = scheduler.machines()[machine];
@@ -43,7 +44,7 @@ const char* find_machine_obstacle(const SchedulerState& scheduler, TaskId task, 
                  overcommit.amounts) < needs.amounts[r] * share - slack)
             return "the machine has too little of another resource";
     if (!scheduler.unrestricted() &&
-        !scheduler.allowed(task, machine, scheduler.now(), scheduler.planned_time(task)))
+        !scheduler.allowed(task, machine, scheduler.now(), scheduler.planned_time(task) * stretch))
         return "its queue, a reservation or maintenance does not allow the task on the machine now";
     return nullptr;
 }
@@ -63,17 +64,26 @@ const char* find_place_obstacle(const SchedulerState& scheduler, TaskId task,
     }
     if (machines == 0) return "it has no machine";
     if (has_repeats(parts)) return "it lists a machine twice";
+    // A task with a speed-up law takes any number of cores on one machine.
+    const bool is_molded = scheduler.tasks()[task].moldable && machines == 1;
+    const double whole = is_molded ? total : needs.cores;
+    const double stretch = is_molded ? scheduler.time_scale(task, parts) : 1.0;
     for (const Part& part : parts) {
         if (!(part.cores >= 0 && std::isfinite(part.cores)) || (part.cores == 0 && needs.cores > 0))
             return "the number of cores is not valid";
-        const double share = needs.cores > 0 ? part.cores / needs.cores : 1.0 / machines;
+        const double share = whole > 0 ? part.cores / whole : 1.0 / machines;
         for (MachineId m = part.machine; m < part.machine + part.count; ++m)
-            if (const char* why =
-                    find_machine_obstacle(scheduler, task, needs, m, part.cores, share, overcommit))
+            if (const char* why = find_machine_obstacle(scheduler, task, needs, m, part.cores,
+                                                        share, stretch, overcommit))
                 return why;
     }
-    if (std::abs(total - needs.cores) > slack * (1 + needs.cores))
+    if (is_molded) {
+        const SpeedupLaw& law = scheduler.tasks().law(task);
+        if (total < law.min_cores - slack || total > law.max_cores + slack)
+            return "its speed-up law does not allow that number of cores";
+    } else if (std::abs(total - needs.cores) > slack * (1 + needs.cores)) {
         return "the cores do not add up to the request of the task";
+    }
     if (needs.nodes > 0 && needs.nodes != machines)
         return "the task requests another number of nodes";
     return nullptr;

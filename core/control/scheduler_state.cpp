@@ -69,6 +69,21 @@ SchedulerState::SchedulerState(std::shared_ptr<const TaskTable> tasks,
     }
     pooled_ = unrestricted_ && needs_only_cores(tasks_.shared().extent());
     if (tasks_.shared().extent().mhz > slowest_mhz_) unrestricted_ = false;
+    has_laws_ = tasks_.shared().has_laws();
+}
+
+// Of a moldable task on several machines, the cores add up to the request.
+double SchedulerState::count_cores(double requested, std::span<const Part> parts) {
+    const bool is_one = parts.size() == 1 && parts.front().count == 1;
+    return is_one ? parts.front().cores : requested;
+}
+
+double SchedulerState::scale_by_law(TaskId task, std::span<const Part> parts) const {
+    const double requested = tasks_[task].request.cores;
+    const double cores = count_cores(requested, parts);
+    if (cores == requested) return 1.0;
+    const SpeedupLaw& law = tasks_.law(task);
+    return law.speedup(requested) / law.speedup(cores);
 }
 
 // --- tasks --------------------------------------------------------------------------------------

@@ -79,7 +79,17 @@ class SchedulerState {
     // A task may end earlier, or continue beyond it.
     [[nodiscard]] double planned_end(TaskId task) const {
         const TaskState& state = states_[task];
+        if (has_laws_) return state.start + state.time * time_scale(task, parts(task));
         return state.start + state.time;
+    }
+    // The cores of a placement: those that the task requests, unless it is moldable.
+    [[nodiscard]] double placed_cores(TaskId task, std::span<const Part> parts) const {
+        const Task& row = tasks_[task];
+        return row.moldable ? count_cores(row.request.cores, parts) : row.request.cores;
+    }
+    // The run time of a placement, as a multiple of that on the requested cores.
+    [[nodiscard]] double time_scale(TaskId task, std::span<const Part> parts) const {
+        return tasks_[task].moldable ? scale_by_law(task, parts) : 1.0;
     }
     [[nodiscard]] std::span<const Part> parts(TaskId task) const {
         const TaskState& state = states_[task];
@@ -352,8 +362,13 @@ class SchedulerState {
 
     // The needs beyond the cores of the parts, where the space keeps account of them.
     [[nodiscard]] Needs space_needs(TaskId task) const {
-        return space_.is_plain() ? Needs() : needs(task);
+        if (space_.is_plain()) return {};
+        Needs all = needs(task);
+        all.cores = placed_cores(task, parts(task));
+        return all;
     }
+    [[nodiscard]] static double count_cores(double requested, std::span<const Part> parts);
+    [[nodiscard]] double scale_by_law(TaskId task, std::span<const Part> parts) const;
     [[nodiscard]] bool needs_only_cores(const TaskTable::Extent& extent) const;
     void set_spreads(bool spreads);
     void submit(TaskId task, TaskState& state);
@@ -396,6 +411,7 @@ class SchedulerState {
     bool pooled_ = true;
     bool unrestricted_ = true;
     bool single_cores_ = false;   // tasks may be spread, and every machine has one core
+    bool has_laws_ = false;       // some task has a speed-up law
     bool finite_memory_ = false;  // some machine has a specified memory
     double slowest_mhz_ = never;  // of the machines with a specified clock
 

@@ -38,6 +38,8 @@ struct Execution {
     double factor = 1.0;       // seconds per recorded second
     double stretch = 1.0;      // demand per recorded demand
     double speed = 1.0;        // of its slowest machine
+    double cores = 0.0;        // of its placement
+    double expansion = 1.0;    // consumption per work, by the speed-up law of its task
     double work_begun = 0.0;   // start of the first fragment
     double from = 0.0;         // recorded seconds that earlier executions have completed
     double inside = 0.0;       // the same within the current fragment

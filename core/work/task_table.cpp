@@ -1,6 +1,7 @@
 #include "work/task_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace twinloop {
 namespace {
@@ -43,6 +44,13 @@ TaskId TaskTable::add(const Task& given, std::span<const double> amounts,
     children_.insert(children_.end(), children.begin(), children.end());
     extent_.include(task, amounts);
     return id;
+}
+
+void TaskTable::set_law(TaskId task, SpeedupLaw law) {
+    law_of_.resize(rows_.size(), 0);
+    law_of_[task] = static_cast<std::uint32_t>(laws_.size());
+    laws_.push_back(std::move(law));
+    rows_[task].moldable = true;
 }
 
 void TaskTable::Extent::include(const Task& task, std::span<const double> given) {

@@ -15,6 +15,7 @@
 #include "kernel/measure.hpp"
 #include "kernel/shared_rows.hpp"
 #include "work/request.hpp"
+#include "work/speedup.hpp"
 
 namespace twinloop {
 
@@ -39,6 +40,7 @@ struct alignas(64) Task {
     std::uint32_t parents = 0;
     std::uint16_t kind = 0;  // of contention
     bool rejected = false;   // before the run: it can never be placed
+    bool moldable = false;   // it has a speed-up law
 };
 
 class TaskTable {
@@ -53,6 +55,11 @@ class TaskTable {
         fragments_.reserve(fragments);
     }
     void set_rejected(TaskId task, bool rejected) { rows_[task].rejected = rejected; }
+    void set_law(TaskId task, SpeedupLaw law);
+    // Whether some task has a speed-up law.
+    [[nodiscard]] bool has_laws() const { return !laws_.empty(); }
+    // The law of a task that has one.
+    [[nodiscard]] const SpeedupLaw& law(TaskId task) const { return laws_[law_of_[task]]; }
 
     [[nodiscard]] std::size_t size() const { return rows_.size(); }
     [[nodiscard]] std::size_t resources() const { return resources_; }
@@ -87,6 +94,8 @@ class TaskTable {
     std::vector<double> amounts_;
     std::vector<Fragment> fragments_;
     std::vector<TaskId> children_;
+    std::vector<SpeedupLaw> laws_;
+    std::vector<std::uint32_t> law_of_;  // by task; empty without laws
     Extent extent_;
 };
 
@@ -209,6 +218,8 @@ class Tasks {
     [[nodiscard]] std::span<const Fragment> fragments(TaskId task) const {
         return task < shared_size_ ? shared_->fragments(task) : std::span<const Fragment>();
     }
+    // The law of a moldable task: tasks that appeared during the run have none.
+    [[nodiscard]] const SpeedupLaw& law(TaskId task) const { return shared_->law(task); }
     [[nodiscard]] bool has_children(TaskId task) const {
         return (*this)[task].children > 0 || children_.has(task);
     }

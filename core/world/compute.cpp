@@ -14,8 +14,12 @@ namespace twinloop {
 // What follows from the placement and from the table of tasks.
 inline void Compute::set_table(Execution& execution, const Task& task) {
     const std::span<const Part> parts = world_.scheduler.parts(execution.task);
+    execution.cores = world_.scheduler.placed_cores(execution.task, parts);
+    if (task.moldable)
+        execution.expansion = execution.cores / task.request.cores *
+                              world_.scheduler.time_scale(execution.task, parts);
     // Rounding of fractional cores may leave a share that is not 1.
-    if (parts.size() == 1 && parts.front().count == 1 && parts.front().cores == task.request.cores)
+    if (parts.size() == 1 && parts.front().count == 1 && parts.front().cores == execution.cores)
         execution.machine = parts.front().machine;
     if (task.fragments == 0) return;
     execution.fragments = world_.scheduler.tasks().fragments(execution.task).data();
@@ -31,6 +35,12 @@ void Compute::begin(std::uint32_t slot) {
     execution.speed = world_.fleet.slowest_of(world_.scheduler.parts(execution.task));
     execution.stretch = world_.stretch(task, execution.speed);
     execution.factor = world_.time_factor(task, execution.stretch);
+    if (task.moldable) {
+        // Each core is used as on the requested cores, for another time.
+        execution.stretch *= execution.cores / task.request.cores;
+        execution.factor *= world_.scheduler.time_scale(
+            execution.task, world_.scheduler.parts(execution.task));
+    }
     double from = world_.saved.empty() ? 0.0 : world_.saved[execution.task];
     execution.from = from;
     execution.fragment = 0;
@@ -123,14 +133,15 @@ SavedExecution Compute::save_unshared(std::uint32_t slot) {
                       : std::min(execution.begun + execution.length, execution.stop);
     saved.done = elapsed * execution.rate;
     saved.used = no_delay ? saved.done
-                          : work_between(execution.task, execution.from, reached(slot)) +
+                          : work_between(execution.task, execution.from, reached(slot)) *
+                                    execution.expansion +
                                 checkpointing(slot) * execution.rate;
     if (!saved.draws) return saved;
     const double work =
         no_delay ? never : std::max(0.0, execution.length - elapsed) * execution.rate;
-    const double cores = world_.task(execution.task).request.cores;
     for (const Part& part : world_.scheduler.parts(execution.task))
-        saved.remaining.insert(saved.remaining.end(), part.count, work * part.share_of(cores));
+        saved.remaining.insert(saved.remaining.end(), part.count,
+                               work * part.share_of(execution.cores));
     return saved;
 }
 
@@ -246,7 +257,8 @@ void Compute::stop(std::uint32_t slot, std::span<const Part> parts) {
     const double work = work_between(execution.task, execution.from, reached(slot));
     task.done += work;
     if (world_.sharing == SharingMode::exclusive) {
-        task.used += (work + checkpointing(slot) * execution.rate) / execution.speed;
+        task.used += (work * execution.expansion + checkpointing(slot) * execution.rate) /
+                     execution.speed;
         set_rate(execution, 0.0, parts);
         return;
     }
@@ -263,8 +275,9 @@ void Compute::stop(std::uint32_t slot, std::span<const Part> parts) {
         execution.demanded + execution.rate * (clock(execution) - execution.begun);
     const double lost = demanded - used;
     // Of the work and of the pauses for checkpoints, the same share is lost.
-    task.done -= pauses > 0 ? lost * work / (work + pauses) : lost;
-    task.used += (work + pauses - lost) / execution.speed;
+    const double consumed = work * execution.expansion;
+    task.done -= (pauses > 0 ? lost * consumed / (consumed + pauses) : lost) / execution.expansion;
+    task.used += (consumed + pauses - lost) / execution.speed;
 }
 
 // --- shared machines ----------------------------------------------------------------------------
@@ -274,13 +287,12 @@ void Compute::stop(std::uint32_t slot, std::span<const Part> parts) {
 void Compute::start_activities(std::uint32_t slot, double work) {
     Execution& execution = world_.executions[slot];
     Activities& activities = world_.executions.activities(slot);
-    const Task& task = world_.task(execution.task);
     activities.members.clear();
     activities.left = 0;
     activities.done = 0.0;
     execution.draws = true;
     for (const Part& part : world_.scheduler.parts(execution.task)) {
-        const double share = part.share_of(task.request.cores);
+        const double share = part.share_of(execution.cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             activities.members.push_back(
                 {m, launch(slot, part, m, work * share), 0.0, world_.now()});
@@ -296,7 +308,7 @@ ActivityId Compute::launch(std::uint32_t slot, const Part& part, MachineId machi
     const bool weighted = world_.sharing == SharingMode::delay;
     ActivitySpec spec;
     spec.work = work;
-    spec.limit = execution.rate * part.share_of(task.request.cores);
+    spec.limit = execution.rate * part.share_of(execution.cores);
     spec.weight = weighted && part.cores > 0 ? part.cores : 1.0;
     spec.kind = task.kind;
     spec.start = world_.now();
@@ -310,12 +322,11 @@ ActivityId Compute::launch(std::uint32_t slot, const Part& part, MachineId machi
 void Compute::set_limits(std::uint32_t slot) {
     const Execution& execution = world_.executions[slot];
     std::size_t place = 0;
-    const double cores = world_.task(execution.task).request.cores;
     for (const Part& part : world_.scheduler.parts(execution.task))
         for (std::uint32_t i = 0; i < part.count; ++i)
             world_.simulation.set_limit(
                 world_.executions.activities(slot).members[place++].activity,
-                execution.rate * part.share_of(cores));
+                execution.rate * part.share_of(execution.cores));
 }
 
 void Compute::cancel_activities(std::uint32_t slot) {
@@ -367,12 +378,11 @@ void Compute::meter_rate(Execution& execution, double rate, std::span<const Part
         execution.metered = rate;
         return;
     }
-    const double cores = world_.task(execution.task).request.cores;
     const double now = world_.now();
     double charged = 0.0;
     double mark = 0.0;
     for (const Part& part : parts) {
-        const double share = part.share_of(cores);
+        const double share = part.share_of(execution.cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             const MachineId metered = world_.fleet.metered_by(m);
             Meter& meter = world_.fleet.meter(metered);
@@ -400,13 +410,12 @@ double Compute::energy(std::uint32_t slot) const {
         return total;
     }
     if (!world_.fleet.metered()) return 0.0;
-    const double cores = world_.task(execution.task).request.cores;
     double total = -execution.mark;
     for (const Part& part : world_.scheduler.parts(execution.task))
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             Meter meter = world_.fleet.meter(world_.fleet.metered_by(m));
             meter.advance(world_.now());
-            total += execution.metered * part.share_of(cores) * meter.price;
+            total += execution.metered * part.share_of(execution.cores) * meter.price;
         }
     return total;
 }
@@ -564,10 +573,9 @@ void Compute::record_member(UsageLog& usage, std::uint32_t slot, std::uint32_t m
 void Compute::record_exclusive(UsageLog& usage, Execution& execution, std::span<const Part> parts) {
     const double since = std::exchange(execution.recorded, world_.now());
     if (execution.metered == 0) return;
-    const double cores = world_.task(execution.task).request.cores;
     std::size_t row = execution.usage;
     for (const Part& part : parts) {
-        const double rate = execution.metered * part.share_of(cores) / execution.speed;
+        const double rate = execution.metered * part.share_of(execution.cores) / execution.speed;
         for (std::uint32_t i = 0; i < part.count; ++i) usage.add(row++, rate, since, world_.now());
     }
 }

@@ -53,7 +53,9 @@ void Executor::begin_execution(std::uint32_t slot) {
     if (world_.options().kill) {
         const double asked = world_.task(id).request.time;
         const double spent = world_.spent.empty() ? 0.0 : world_.spent[id];
-        if (!std::isnan(asked)) execution.stop = now + std::max(0.0, asked - spent);
+        if (!std::isnan(asked))
+            execution.stop =
+                now + std::max(0.0, asked - spent) * world_.scheduler.time_scale(id, parts);
     }
     if (world_.values.startup_overhead > 0) {
         set_delay(slot, Step::startup,
@@ -253,7 +255,8 @@ void Executor::record(std::uint32_t slot, Reason reason, std::span<const Part> p
     TaskRun& task = world_.tasks.edit(id);
     task.last_end = world_.now();
     compute_.close_usage(slot, parts);
-    world_.occupied.add(world_.task(id).request.cores * (task.last_end - task.last_start));
+    world_.occupied.add(world_.scheduler.placed_cores(id, parts) *
+                        (task.last_end - task.last_start));
     if (!world_.records.recording.placements) return;
     std::vector<Part> labelled;
     world_.records.placements.add(id, task.attempts - 1, world_.label(parts, labelled),
@@ -277,7 +280,9 @@ void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<c
             if (!world_.spent.empty()) world_.spent.edit(id) = 0.0;
         } else if (world_.options().kill && begun) {
             world_.spent.resize(world_.tasks.size(), 0.0);
-            world_.spent.edit(id) += compute_.clock(execution) - task.last_start - execution.waited;
+            world_.spent.edit(id) +=
+                (compute_.clock(execution) - task.last_start - execution.waited) /
+                world_.scheduler.time_scale(id, parts);
         }
         world_.save_work(id, kept);
     }
@@ -295,7 +300,8 @@ void Executor::adopt(TaskId task, std::span<const Part> parts, double since) {
     const std::uint32_t slot = open(task);
     Execution& execution = world_.executions[slot];
     const double asked = world_.task(task).request.time;
-    if (world_.options().kill && !std::isnan(asked)) execution.stop = since + asked;
+    if (world_.options().kill && !std::isnan(asked)) 
+        execution.stop = since + asked * world_.scheduler.time_scale(task, parts);
     compute_.open_usage(slot, parts);
     compute_.begin(slot);
 }

@@ -310,13 +310,14 @@ def _check_tasks(
     capacity = compiled.scenario.model.effective_capacity * _get_overcommit_ratio(compiled)
     allocated = dict.fromkeys(cores, 0.0)
     requested = [*compiled.arrays.cores.tolist(), *(each["cores"] for each in state.added)]
+    ranges = {} if compiled.arrays.laws is None else compiled.arrays.laws.list_ranges()
     ending = {each["task"] for each in state.executions}
     for row, task in zip(rows.tolist(), state.tasks.iter_rows(named=True), strict=True):
         field = f"state.tasks: {task['id']!r}"
         _check_phase(compiled, task, row, field)
         if task["phase"] != "running" and task["id"] not in ending:
             continue
-        _check_placement(task, requested[row], cores, field)
+        _check_placement(task, requested[row], cores, field, ranges.get(row))
         for name, number in zip(task["machines"], task["cores"], strict=True):
             if closed.get(name) is not None:
                 raise _refuse(f"{field}: machines", f"{name!r} {closed[name]}")
@@ -352,7 +353,14 @@ def _check_phase(compiled: CompiledScenario, task: Row, row: int, field: str) ->
         raise _refuse(field, "can never run on this platform")
 
 
-def _check_placement(task: Row, requested: float, known: dict[str, float], field: str) -> None:
+def _check_placement(
+    task: Row,
+    requested: float,
+    known: dict[str, float],
+    field: str,
+    allowed: tuple[float, float] | None,
+) -> None:
+    """Check the machines and the cores of a task; `allowed`: the range of its speed-up law."""
     names, cores = task["machines"] or [], task["cores"] or []
     unknown = [name for name in names if name not in known]
     if unknown or not names:
@@ -365,7 +373,12 @@ def _check_placement(task: Row, requested: float, known: dict[str, float], field
     for number in cores:
         if number is None or not 0 <= number < np.inf or (number == 0 and requested > 0):
             raise _refuse(f"{field}: cores", f"must be a positive number of cores, not {number}")
-    if abs(sum(cores) - requested) > 1e-6 * (1 + requested):
+    if allowed is not None and len(cores) == 1:
+        low, high = allowed
+        if not low - 1e-6 <= cores[0] <= high + 1e-6:
+            why = f"must be from {low:g} to {high:g}, by its speed-up law, not {cores[0]:g}"
+            raise _refuse(f"{field}: cores", why)
+    elif abs(sum(cores) - requested) > 1e-6 * (1 + requested):
         raise _refuse(
             f"{field}: cores",
             f"must add up to the {requested:g} cores that the task requests, not to {sum(cores):g}",

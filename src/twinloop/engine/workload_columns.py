@@ -66,6 +66,7 @@ def build_task_columns(
         "parents": np.diff(arrays.parent_offsets),
         "child_offsets": child_offsets,
         "children": children,
+        **({} if arrays.laws is None else arrays.laws.build_columns()),
     }
 
 

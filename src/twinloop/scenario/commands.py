@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import polars as pl
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from twinloop.description import Description, FilePath
 from twinloop.description.errors import InputError
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Bytes, Name, Positive, Seconds, Whole, quote_value
+from twinloop.scenario.speedup import Speedup
 from twinloop.trace import Trace
 from twinloop.trace.tables import COMMAND_COLUMNS
 from twinloop.workload import Workload
+from twinloop.workload.speedup_laws import POINTS
 
 
 def _parse_command(value: Any) -> Any:
@@ -102,6 +105,37 @@ class TaskDescription(Description):
     parents: tuple[Name, ...] = Field((), description="tasks that must end before it can start")
     reads: tuple[Name, ...] = Field((), description="files that it reads before its work")
     writes: tuple[Name, ...] = Field((), description="files that it writes after its work")
+    speedup: Speedup | None = Field(
+        None,
+        description="how its run time depends on the number of its cores on one machine: linear, "
+        "{amdahl: share} or {table: [[cores, speed-up], ...]}; by default it runs on `cores` only",
+    )
+    min_cores: Positive | None = Field(
+        None, description="fewest cores with a speed-up law; by default 1, or `cores` if fewer"
+    )
+    max_cores: Positive | None = Field(
+        None, description="most cores with a speed-up law; by default `cores`"
+    )
+
+    @model_validator(mode="after")
+    def _check_speedup(self) -> TaskDescription:
+        findings = ProblemCollector()
+        given = [name for name in ("min_cores", "max_cores") if getattr(self, name) is not None]
+        if self.speedup is None:
+            for name in given:
+                findings.add((name,), "has no effect without `speedup`", kind="no-effect")
+        else:
+            if (self.nodes or 0) > 1:
+                problem = "must be 1 or missing: a speed-up law is that on one machine"
+                findings.add(("nodes",), problem, kind="inconsistent-values")
+            if self.min_cores is not None and self.min_cores > self.cores:
+                problem = f"must not be more than the {self.cores:g} `cores`"
+                findings.add(("min_cores",), problem, kind="inconsistent-values")
+            if self.max_cores is not None and self.max_cores < self.cores:
+                problem = f"must not be less than the {self.cores:g} `cores`"
+                findings.add(("max_cores",), problem, kind="inconsistent-values")
+        findings.check()
+        return self
 
 
 class FileDescription(Description):
@@ -121,6 +155,10 @@ class FileDescription(Description):
     )
 
 
+#: Of a task that runs on its requested cores only.
+_NO_LAW: Final = Speedup.model_construct()
+
+
 def workload_from_tasks(
     tasks: Sequence[TaskDescription], files: Sequence[FileDescription] = ()
 ) -> Workload:
@@ -131,7 +169,7 @@ def workload_from_tasks(
     """
     names = (
         *("id", "name", "user", "group", "queue", "kind"),
-        *("submit", "cores", "nodes", "memory", "requested_time"),
+        *("submit", "cores", "nodes", "memory", "requested_time", "min_cores", "max_cores"),
     )
     columns: dict[str, list[Any]] = {
         name: [getattr(task, name) for task in tasks] for name in names
@@ -141,7 +179,7 @@ def workload_from_tasks(
     frame = pl.DataFrame(
         columns | {"run_time": times, "work": work, "limit": [task.cores for task in tasks]},
         schema_overrides={"run_time": pl.Float64, "work": pl.Float64},
-    )
+    ).with_columns(_build_law_columns(tasks))
     parents = pl.Series("parents", [task.parents for task in tasks], dtype=pl.List(pl.String))
     rows = [_build_command_columns(task.command, task.environment, task.folder) for task in tasks]
     commands = pl.DataFrame(
@@ -164,6 +202,18 @@ def workload_from_tasks(
             uses, schema=dict.fromkeys(("task", "file", "access"), pl.String), orient="row"
         ),
     )
+
+
+def _build_law_columns(tasks: Sequence[TaskDescription]) -> list[pl.Series]:
+    laws = [task.speedup or _NO_LAW for task in tasks]
+    points = [
+        [{"cores": cores, "speedup": speedup} for cores, speedup in each.table] or None
+        for each in laws
+    ]
+    return [
+        pl.Series("parallel_fraction", [each.amdahl for each in laws], dtype=pl.Float64),
+        pl.Series("speedup_points", points, dtype=POINTS),
+    ]
 
 
 def apply_commands(

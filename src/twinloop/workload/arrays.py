@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twinloop.description.errors import InputError
 from twinloop.trace.dependency_cycles import find_blocked_tasks
 from twinloop.workload.fragments import Floats, Fragments, Rows, find_rows
+from twinloop.workload.speedup_laws import SpeedupLaws, read_laws
 from twinloop.workload.workload import Workload
 
 Codes = NDArray[np.int32]
@@ -69,6 +70,8 @@ class WorkloadArrays:
     parents: Rows
     #: The fragments, in the order of the workload.
     fragments: Fragments
+    #: The speed-up laws; None if no task has one.
+    laws: SpeedupLaws | None
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -120,6 +123,7 @@ def workload_to_arrays(workload: Workload) -> WorkloadArrays:
         parent_offsets=parent_offsets,
         parents=parents,
         fragments=workload.fragment_arrays,
+        laws=read_laws(tasks),
     )
 
 

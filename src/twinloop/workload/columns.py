@@ -18,6 +18,7 @@ from twinloop.trace.tables import (
     seconds_column,
     text_column,
 )
+from twinloop.workload.speedup_laws import LAW_COLUMNS
 
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
@@ -53,6 +54,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
         "run_time": seconds_column("recorded run time, if known"),
         "end_recorded": seconds_column("recorded end, if known"),
         **COMMAND_COLUMNS,
+        **LAW_COLUMNS,
     },
     "fragments": {
         "task": text_column("id of the task; its fragments are consecutive"),

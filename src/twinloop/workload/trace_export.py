@@ -27,6 +27,7 @@ def workload_to_trace(workload: Workload) -> Trace:
     # In a trace with usage, a task without samples would be treated as not sampled.
     sampled = not _has_default_demand(workload, durations)
     speeds = tasks["id"].filter(tasks["speed"].fill_null(1.0) != 1.0)
+    laws = pl.any_horizontal(pl.col("parallel_fraction", "speedup_points").is_not_null())
     ends = tasks["id"].filter(tasks["end_recorded"].is_not_null())
     # A run time without samples would be treated as unknown work.
     idle = (known_durations == 0).fill_null(value=False)
@@ -34,6 +35,7 @@ def workload_to_trace(workload: Workload) -> Trace:
     losses = (
         note("ignored", "speeds of the reference cores of tasks", speeds),
         note("ignored", "recorded ends of tasks", ends),
+        note("ignored", "speed-up laws of tasks", tasks.filter(laws)["id"]),
         note("ignored", "run times of tasks without work", without_work),
     )
     return Trace(

@@ -187,10 +187,10 @@ class Workload:
 
         Work, limits and fragments survive the round trip; a constant demand below all cores
         becomes one fragment. A Trace cannot represent the `speed` and the `end_recorded` of a
-        task, nor the `run_time` of a task without work: they are lost, and counted in the
-        manifest. `injected` is lost, too. `from_trace` fills in unknown values (requested times,
-        numbers of cores). A task of zero length gets another limit, and a task with unknown work
-        survives only with `missing="leave"`.
+        task, its speed-up law, nor the `run_time` of a task without work: they are lost, and
+        counted in the manifest. `injected` is lost, too. `from_trace` fills in unknown values
+        (requested times, numbers of cores). A task of zero length gets another limit, and a task
+        with unknown work survives only with `missing="leave"`.
 
         >>> import polars as pl
         >>> workload = Workload(tasks=pl.DataFrame(
