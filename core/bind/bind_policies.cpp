@@ -75,6 +75,37 @@ BrokerOptions read_broker(const nb::dict& options) {
     return broker;
 }
 
+// The tables of a compiled scenario; without them, all machines are in one cluster.
+std::shared_ptr<const WorkflowTables> read_tables(const nb::dict& options) {
+    WorkflowTables tables;
+    if (options.contains("clusters")) {
+        tables.clusters = nb::cast<std::vector<std::uint32_t>>(options["clusters"]);
+        tables.store_clusters = nb::cast<std::vector<std::uint32_t>>(options["store_clusters"]);
+        tables.ranks = nb::cast<std::vector<std::uint32_t>>(options["ranks"]);
+    }
+    return std::make_shared<const WorkflowTables>(std::move(tables));
+}
+
+ListOptions read_list(const nb::dict& options) {
+    ListOptions list;
+    list.order = chosen<ListOrder>(options, "order",
+                                   {{"bottom-level", ListOrder::bottom_level},
+                                    {"children", ListOrder::children},
+                                    {"data", ListOrder::data},
+                                    {"work", ListOrder::work}});
+    list.cluster = chosen<ClusterChoice>(options, "cluster",
+                                         {{"fastest", ClusterChoice::fastest},
+                                          {"most-idle", ClusterChoice::most_idle},
+                                          {"most-idle-speed", ClusterChoice::most_idle_speed},
+                                          {"most-data", ClusterChoice::most_data}});
+    list.efficiency = nb::cast<double>(options["efficiency"]);
+    list.cap = nb::cast<double>(options["cap"]);
+    list.last_of_equals = nb::cast<std::string>(options["ties"]) == "last";
+    list.input_only = nb::cast<std::string>(options["data"]) == "input";
+    list.tables = read_tables(options);
+    return list;
+}
+
 std::unique_ptr<Controller> make_policy(const nb::dict& options) {
     if (nb::cast<std::string>(options["kind"]) == "batch") {
         BatchOptions batch;
@@ -125,6 +156,7 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
         return kind == "one-instance" ? make_one_instance(client) : make_one_per_task(client);
     }
     if (kind == "broker") return make_broker(read_broker(options));
+    if (kind == "list") return make_list_scheduling(read_list(options));
     if (kind == "power-saving")
         return make_power_saving(
             {nb::cast<double>(options["idle_time"]), nb::cast<std::size_t>(options["keep"])});
@@ -517,8 +549,7 @@ void bind_speedup_members(nb::class_<View>& view) {
             [](const View& self, std::int64_t task, double cores) -> nb::object {
                 if (!(cores > 0)) throw nb::value_error("`cores` must be positive");
                 const SpeedupLaw* const law = law_of(self.get(), task_at(self.get(), task));
-                return law != nullptr ? nb::object(nb::float_(law->efficiency(cores)))
-                                      : nb::none();
+                return law != nullptr ? nb::object(nb::float_(law->efficiency(cores))) : nb::none();
             },
             nb::arg("task"), nb::arg("cores"),
             nb::sig("def efficiency(self, task: int, cores: float) -> float | None"),

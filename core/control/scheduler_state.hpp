@@ -17,6 +17,7 @@
 #include "control/order.hpp"
 #include "control/queue_limits.hpp"
 #include "control/space.hpp"
+#include "control/workflow_tables.hpp"
 #include "kernel/shared_rows.hpp"
 #include "platform/machine.hpp"
 #include "platform/machine_states.hpp"
@@ -121,6 +122,9 @@ class SchedulerState {
 
     // Whether queue, windows and clock allow the task on the machine for `time` from `from` on.
     [[nodiscard]] bool allowed(TaskId task, MachineId machine, double from, double time) const;
+    // The files of the tasks, for policies that place tasks near their data.
+    [[nodiscard]] const DataView& data() const { return data_; }
+    void set_data(const DataView& data) { data_ = data; }
     // Only free capacity restricts the placement of tasks.
     [[nodiscard]] bool unrestricted() const { return unrestricted_; }
     // Finds parts for the task in that space from `from` on, for its planned time.
@@ -396,6 +400,7 @@ class SchedulerState {
     void index_parts(TaskId task, bool add);
 
     Controller* controller_ = nullptr;
+    DataView data_;
     std::uint8_t acting_ = 0;  // index of the controller that gives orders
     double now_ = 0.0;
     double wake_ = never;

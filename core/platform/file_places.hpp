@@ -59,6 +59,16 @@ class FilePlaces {
         if (begin != end) further_.erase(begin);
     }
 
+    // Calls `visit(store, bytes)` for every store in which a file is.
+    template <class Visit>
+    void each_place(FileId file, Visit&& visit) const {
+        if (file >= first_.size() || first_[file].store == none) return;
+        visit(first_[file].store, first_[file].bytes);
+        if (further_.empty()) return;
+        const auto [begin, end] = further_.equal_range(file);
+        for (auto at = begin; at != end; ++at) visit(at->second.store, at->second.bytes);
+    }
+
     // Calls `visit(file, store, bytes)` for every file in every store, in the order of the files.
     template <class Visit>
     void each(Visit&& visit) const {

@@ -38,8 +38,8 @@ void Compute::begin(std::uint32_t slot) {
     if (task.moldable) {
         // Each core is used as on the requested cores, for another time.
         execution.stretch *= execution.cores / task.request.cores;
-        execution.factor *= world_.scheduler.time_scale(
-            execution.task, world_.scheduler.parts(execution.task));
+        execution.factor *=
+            world_.scheduler.time_scale(execution.task, world_.scheduler.parts(execution.task));
     }
     double from = world_.saved.empty() ? 0.0 : world_.saved[execution.task];
     execution.from = from;
@@ -257,8 +257,8 @@ void Compute::stop(std::uint32_t slot, std::span<const Part> parts) {
     const double work = work_between(execution.task, execution.from, reached(slot));
     task.done += work;
     if (world_.sharing == SharingMode::exclusive) {
-        task.used += (work * execution.expansion + checkpointing(slot) * execution.rate) /
-                     execution.speed;
+        task.used +=
+            (work * execution.expansion + checkpointing(slot) * execution.rate) / execution.speed;
         set_rate(execution, 0.0, parts);
         return;
     }

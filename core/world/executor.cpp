@@ -300,7 +300,7 @@ void Executor::adopt(TaskId task, std::span<const Part> parts, double since) {
     const std::uint32_t slot = open(task);
     Execution& execution = world_.executions[slot];
     const double asked = world_.task(task).request.time;
-    if (world_.options().kill && !std::isnan(asked)) 
+    if (world_.options().kill && !std::isnan(asked))
         execution.stop = since + asked * world_.scheduler.time_scale(task, parts);
     compute_.open_usage(slot, parts);
     compute_.begin(slot);

@@ -63,6 +63,9 @@ World::World(const World& other, std::unique_ptr<Controller> controller)
 
 void World::connect() {
     state_.scheduler.set_controller(controller_.get());
+    if (state_.has_files())
+        state_.scheduler.set_data(
+            {state_.scenario->files.get(), &state_.staging.transfers, &state_.simulation});
     for (std::size_t cloud = 0; cloud < providers_.size(); ++cloud) {
         state_.clouds[cloud].scheduler.set_controller(providers_[cloud].get());
         has_foreign_provider_ = has_foreign_provider_ || providers_[cloud]->foreign();

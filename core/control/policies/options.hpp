@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/scheduler_state.hpp"
+#include "control/workflow_tables.hpp"
 
 namespace twinloop {
 
@@ -108,6 +109,19 @@ struct ConsolidationOptions {
     double bandwidth = never;    // bytes per second
 };
 
+// List scheduling of workflows: priority of ready tasks, cluster, and cores on one machine.
+enum class ListOrder : std::uint8_t { bottom_level, children, data, work };
+enum class ClusterChoice : std::uint8_t { fastest, most_idle, most_idle_speed, most_data };
+struct ListOptions {
+    ListOrder order = ListOrder::bottom_level;
+    ClusterChoice cluster = ClusterChoice::most_idle_speed;
+    double efficiency = 0.0;      // at least that, by the speed-up law; 0: as many cores as possible
+    double cap = never;           // cores of a task, at most
+    bool last_of_equals = true;   // clusters
+    bool input_only = false;      // the data of a task
+    std::shared_ptr<const WorkflowTables> tables = std::make_shared<const WorkflowTables>();
+};
+
 std::unique_ptr<Controller> make_batch(const BatchOptions& options);
 std::unique_ptr<Controller> make_filter(const FilterOptions& options);
 std::unique_ptr<Controller> make_power_saving(const PowerSavingOptions& options);
@@ -116,5 +130,6 @@ std::unique_ptr<Controller> make_consolidation(const ConsolidationOptions& optio
 std::unique_ptr<Controller> make_one_per_task(const ClientOptions& options);
 std::unique_ptr<Controller> make_one_instance(const ClientOptions& options);
 std::unique_ptr<Controller> make_broker(const BrokerOptions& options);
+std::unique_ptr<Controller> make_list_scheduling(const ListOptions& options);
 
 }  // namespace twinloop

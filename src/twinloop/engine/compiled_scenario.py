@@ -35,6 +35,7 @@ from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.model_values import ModelValues, ValueRows
 from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
+from twinloop.engine.workflow_tables import add_workflow_tables
 from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.policy import CLIENTS, BuiltInPolicy
 from twinloop.scenario import Scenario
@@ -173,12 +174,13 @@ class CompiledScenario:
             self._build_options(contention, native, kinds),
             self.names,
         )
+        native = add_workflow_tables(native, self.machines, arrays.ids)
         policy = NativePolicy(native) if native else self.policy
         # Several controllers are a list, in the order of their calls.
         self._native: Any = policy
         controllers = [each for each in self.controllers if each.name != "always-on"]
         if controllers:
-            self._native = [policy, *(_make_native(each, scenario) for each in controllers)]
+            self._native = [policy, *(_make_native(each, self) for each in controllers)]
         if platform.clouds:
             files = self.workload.files["file"].n_unique()
             self.native_scenario.set_clouds(
@@ -593,7 +595,7 @@ class CompiledScenario:
         other._hash = None
         other.earlier_policies += ({"policy": self.policy.name, "until": until},)
         before, after = self._native_settings(), other._native_settings()
-        other._native = _make_native(other.policy, other.scenario)
+        other._native = _make_native(other.policy, other)
         if self.controllers:
             other._native = [other._native, *self._native[1:]]
         in_order = list(self.names.machines) == sorted(self.names.machines)
@@ -1026,10 +1028,11 @@ def _list_boot_times(boots: pl.Series) -> NDArray[np.float64]:
     return known.fill_null(np.nan).to_numpy()
 
 
-def _make_native(policy: AnyPolicy, scenario: Scenario) -> Any:
+def _make_native(policy: AnyPolicy, compiled: CompiledScenario) -> Any:
     """Return the native form of a built-in policy; one written in Python is used as it is."""
     if isinstance(policy, BuiltInPolicy):
-        return NativePolicy(policy.native_settings(scenario.seed))
+        settings = policy.native_settings(compiled.scenario.seed)
+        return NativePolicy(add_workflow_tables(settings, compiled.machines, compiled.arrays.ids))
     return policy
 
 

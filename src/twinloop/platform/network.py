@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from twinloop.description.address import suggest_name
 from twinloop.description.description import Description
 from twinloop.description.document import Address
 from twinloop.description.problems import ProblemCollector, find_unknown_names
@@ -97,6 +98,11 @@ class SharedStore(LocalStore):
 
     name: Name = Field(description="name of the store")
     ports: Ports | None = Field(None, description="ports of its node; default: unlimited")
+    cluster: Name | None = Field(
+        None,
+        description="the cluster that it belongs to, for policies that place tasks near their "
+        "data; by default none",
+    )
 
 
 class NetworkLink(Description):
@@ -238,6 +244,15 @@ def check_network(platform: Platform, findings: ProblemCollector) -> None:
             what = "the store of the machine that writes a file" if name == LOCAL else "a node"
             findings.add(
                 ("stores", i, "name"), f"'{name}' stands for {what}", kind="duplicate-name"
+            )
+    clusters = [cluster.name for cluster in platform.clusters]
+    for i, store in enumerate(platform.stores):
+        if store.cluster is not None and store.cluster not in clusters:
+            findings.add(
+                ("stores", i, "cluster"),
+                f"unknown cluster '{store.cluster}'",
+                suggest_name(store.cluster, clusters),
+                kind="unknown-reference",
             )
     network = platform.network
     if network is None:

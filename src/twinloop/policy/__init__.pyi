@@ -46,6 +46,7 @@ from .registry import (
     make_policy,
     resolve_policy,
 )
+from .workflow import ListScheduling
 
 __all__ = [
     "CLIENTS",
@@ -72,6 +73,7 @@ __all__ = [
     "Filters",
     "FirstFit",
     "Kill",
+    "ListScheduling",
     "Ljf",
     "Manual",
     "Migrate",

@@ -25,6 +25,7 @@ ENTRY_POINT_GROUP: Final = "twinloop.policies"
 _BATCH: Final = "twinloop.policy.batch"
 _ORDERED: Final = "twinloop.policy.ordered_batch"
 _FILTER: Final = "twinloop.policy.filter_scheduler"
+_WORKFLOW: Final = "twinloop.policy.workflow"
 _BROKERS: Final = "twinloop.policy.brokers"
 
 #: The module and the class of each built-in policy; a module is imported when it is used.
@@ -49,6 +50,7 @@ _BUILT_IN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "filter": (_FILTER, "Filter"),
         "random": (_FILTER, "RandomFit"),
         "round-robin": (_FILTER, "RoundRobin"),
+        "list-scheduling": (_WORKFLOW, "ListScheduling"),
     }
 )
 

@@ -144,6 +144,7 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("platform", "clusters", "*", "hosts", "*", "store", "page_cache"): None,
     ("platform", "stores"): [],
     ("platform", "stores", "*", "page_cache"): None,
+    ("platform", "stores", "*", "cluster"): None,
     ("platform", "clouds"): [],
     ("platform", "clouds", "*", "shortage"): None,
     ("platform", "clouds", "*", "spot"): None,
