@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "bind/rental_orders.hpp"
 #include "control/controller_chain.hpp"
 #include "control/policies/options.hpp"
+#include "control/policies/static_plan.hpp"
 
 namespace twinloop::bind {
 namespace {
@@ -157,6 +159,11 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
     }
     if (kind == "broker") return make_broker(read_broker(options));
     if (kind == "list") return make_list_scheduling(read_list(options));
+    if (kind == "static")
+        return make_static_list({nb::cast<bool>(options["critical_path"]), read_tables(options)});
+    if (kind == "completion-time")
+        return make_completion_times(
+            {nb::cast<bool>(options["largest"]), read_tables(options)});
     if (kind == "power-saving")
         return make_power_saving(
             {nb::cast<double>(options["idle_time"]), nb::cast<std::size_t>(options["keep"])});
@@ -716,6 +723,37 @@ void rename(Controller& policy, const nb::object& names) {
 }
 
 void bind_policies(nb::module_& module) {
+    module.def(
+        "plan_static_list",
+        [](const std::string& method, const std::vector<std::vector<double>>& costs,
+           const std::vector<std::tuple<std::uint32_t, std::uint32_t, double>>& edges,
+           const std::vector<std::size_t>& slots, const std::vector<std::size_t>& widths) {
+            PlanInput input;
+            input.slots = slots;
+            input.widths = widths;
+            input.earliest.assign(costs.size(), 0.0);
+            for (std::size_t task = 0; task < costs.size(); ++task) {
+                if (costs.size() != widths.size() || costs[task].size() != slots.size())
+                    throw nb::value_error("a cost for each task on each machine is needed");
+                input.costs.insert(input.costs.end(), costs[task].begin(), costs[task].end());
+                input.ranks.push_back(task);
+            }
+            for (const auto& [parent, child, cost] : edges) {
+                if (parent >= costs.size() || child >= costs.size())
+                    throw nb::index_error("there is no such task");
+                input.edges.push_back({parent, child, cost});
+            }
+            nb::list planned;
+            for (const PlannedTask& each : method == "cpop" ? plan_cpop(input) : plan_heft(input))
+                planned.append(nb::make_tuple(each.machine, each.start, each.end));
+            return planned;
+        },
+        nb::arg("method"), nb::arg("costs"), nb::arg("edges"), nb::arg("slots"), nb::arg("widths"),
+        nb::sig("def plan_static_list(method: str, costs: list[list[float]], edges: "
+                "list[tuple[int, int, float]], slots: list[int], widths: list[int]) -> "
+                "list[tuple[int, float, float]]"),
+        "Plan tasks with the method `heft` or `cpop`, from their cost on each machine: the machine, "
+        "the start and the end of each.");
     nb::class_<NativePolicy>(
         module, "NativePolicy", nb::is_final(),
         "A built-in policy, created from the options of `native()` of its description.")

@@ -107,6 +107,9 @@ class ListTwin(Policy):
             yield Place(task, machine, cores=cores)
 
 
+PORTS = st.sampled_from([{}, {"ports": "100 B/s"}])
+
+
 @st.composite
 def workflows(draw, laws=True, memory=True, files=True, most_cores=3):
     """A scenario without a policy: up to 12 tasks with files, on up to three clusters."""
@@ -123,9 +126,10 @@ def workflows(draw, laws=True, memory=True, files=True, most_cores=3):
     platform = {
         "clusters": [
             {"hosts": [{"count": n, "cores": cores, "speed": speed}
-                       | ({"memory": 4000} if limited else {})]}
+                       | ({"memory": 4000} if limited else {}) | draw(PORTS)]}
             for n, cores, speed in clusters
         ],
+        "network": {"latency": draw(st.sampled_from([0.0, 0.5]))},
         "stores": [{"name": f"s{i}", "cluster": name, "read": 1000 * (i + 1), "write": 500}
                    for i, name in enumerate(names)],
     }  # fmt: skip
@@ -159,7 +163,80 @@ def workflows(draw, laws=True, memory=True, files=True, most_cores=3):
 
 
 def list_placements(scenario):
-    """The placements of a run, by task."""
-    run = tl.simulate(scenario)
-    return run.placements.select("task", "machine", "cores", "start", "end").sort("task").rows()
+    """The placements of a run, by task; times without the last digits."""
+    rows = tl.simulate(scenario).placements.sort("task")
+    times = [rows[name].round(6) for name in ("start", "end")]
+    return list(zip(*(rows[name] for name in ("task", "machine", "cores")), *times, strict=True))
 
+
+class CompletionTwin(Policy):
+    """Min-min or max-min: the completion of every task on every host, anew after each placement."""
+
+    def __init__(self, scenario, largest):
+        tasks = scenario.workload.tasks
+        self.files = {each.name: each for each in scenario.workload.files}
+        self.stores = {each.name: each for each in scenario.platform.stores}
+        self.platform = scenario.platform
+        self.tasks = {task.id: task for task in tasks}
+        self.largest = largest
+        self.hosts = [
+            host
+            for cluster in self.platform.clusters
+            for host in cluster.hosts
+            for _ in range(host.count)
+        ]
+
+    def start(self, view, rng):
+        return self
+
+    def seconds(self, view, task, machine):
+        """Transfers without neighbours in a star, one after the other, and the declared run time."""
+        given, host = self.tasks[view.id(task)], self.hosts[machine]
+        ports = host.ports.receive if host.ports else math.inf
+        latency = self.platform.network.latency if self.platform.network else 0.0
+        total = 0.0
+        for names, end in ((given.reads, "read"), (given.writes, "write")):
+            for name in names:
+                file = self.files[name]
+                bandwidth = min(ports, getattr(self.stores[file.store], end))
+                total += latency + file.size / bandwidth
+        return total + (given.requested_time or given.run_time) / (host.speed or 1.0)
+
+    def decide(self, view):
+        free = view.free_cores.copy()
+        memory = view.free_memory.copy()
+        slots = [[view.now] * int(each) for each in free]
+        for task in view.running:
+            for machine, cores in view.placement(task):
+                end = view.started(task) + self.seconds(view, task, machine)
+                slots[machine] += [max(view.now, end)] * int(cores)
+        left = sorted(view.waiting, key=view.id)
+        while left and sum(free) > 0:
+            best = {}
+            for task in left:
+                cores = int(view.cores(task))
+                for machine, each in enumerate(slots):
+                    if len(each) < cores or view.memory(task) > self.memory(machine):
+                        continue
+                    start = sorted(each)[cores - 1]
+                    if start <= view.now and memory[machine] < view.memory(task):
+                        continue
+                    end = start + self.seconds(view, task, machine)
+                    if task not in best or end < best[task][0]:
+                        best[task] = (end, start, machine)
+            if not best:
+                return
+            ends = {task: end for task, (end, _, _) in best.items()}
+            wanted = max(ends.values()) if self.largest else min(ends.values())
+            task = next(task for task in left if ends.get(task) == wanted)
+            end, start, machine = best[task]
+            cores = int(view.cores(task))
+            if start <= view.now:
+                free[machine] -= cores
+                memory[machine] -= view.memory(task)
+                yield Place(task, machine)
+            slots[machine] = [end] * cores + sorted(slots[machine])[cores:]
+            left.remove(task)
+
+    def memory(self, machine):
+        return self.hosts[machine].memory or math.inf

@@ -29,13 +29,7 @@ class ListScheduling final : public Controller {
     [[nodiscard]] bool spreads() const override { return false; }
     // Whether some machine has room for the fewest cores of the task.
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
-        const Needs needs = scheduler.needs(task);
-        const double cores = range(scheduler, task).first;
-        for (MachineId m = 0; m < scheduler.machines().size(); ++m)
-            if (scheduler.empty_space().holds(m, cores, needs.memory, needs.amounts) &&
-                scheduler.allowed(task, m, never, scheduler.planned_time(task)))
-                return needs.nodes <= 1;
-        return false;
+        return fits_some_machine(scheduler, task, range(scheduler, task).first);
     }
 
     void submitted(const SchedulerState& scheduler, TaskId task) override {
@@ -95,8 +89,7 @@ class ListScheduling final : public Controller {
         return declared_work(scheduler, task);
     }
     [[nodiscard]] std::uint64_t rank(TaskId task) const {
-        const std::vector<std::uint32_t>& ranks = options_.tables->ranks;
-        return task < ranks.size() ? ranks[task] : task;
+        return rank_of(*options_.tables, task);
     }
 
     void update(const SchedulerState& scheduler, std::span<const Part> parts) {
@@ -117,7 +110,9 @@ class ListScheduling final : public Controller {
 
     void place(SchedulerState& scheduler, TaskId task) {
         const auto [fewest, most] = range(scheduler, task);
-        const bool is_simple = needs_only_cores(scheduler, task);
+        const bool is_simple = scheduler.unrestricted() &&
+                               (scheduler.space().is_plain() ||
+                                needs_only_cores(scheduler.needs(task)));
         room_.assign(idle_.clusters(), -1.0);
         bool any = false;
         for (std::size_t c = 0; c < room_.size(); ++c) {
@@ -140,14 +135,6 @@ class ListScheduling final : public Controller {
             scheduler.place(task, {&part, 1});
             return;
         }
-    }
-
-    [[nodiscard]] static bool needs_only_cores(const SchedulerState& scheduler, TaskId task) {
-        if (!scheduler.unrestricted()) return false;
-        if (scheduler.space().is_plain()) return true;
-        const Needs needs = scheduler.needs(task);
-        return needs.memory <= 0 &&
-               std::ranges::all_of(needs.amounts, [](double each) { return each <= 0; });
     }
 
     // The most idle cores on a machine of the cluster that has what else the task needs.

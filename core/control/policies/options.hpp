@@ -122,6 +122,18 @@ struct ListOptions {
     std::shared_ptr<const WorkflowTables> tables = std::make_shared<const WorkflowTables>();
 };
 
+// Min-min, or max-min, by predicted completion times.
+struct CompletionOptions {
+    bool largest = false;  // the task with the latest completion first
+    std::shared_ptr<const WorkflowTables> tables = std::make_shared<const WorkflowTables>();
+};
+
+// HEFT, or CPOP: a plan of all tasks at the start, which the run follows.
+struct StaticOptions {
+    bool critical_path = false;  // CPOP
+    std::shared_ptr<const WorkflowTables> tables = std::make_shared<const WorkflowTables>();
+};
+
 std::unique_ptr<Controller> make_batch(const BatchOptions& options);
 std::unique_ptr<Controller> make_filter(const FilterOptions& options);
 std::unique_ptr<Controller> make_power_saving(const PowerSavingOptions& options);
@@ -131,5 +143,7 @@ std::unique_ptr<Controller> make_one_per_task(const ClientOptions& options);
 std::unique_ptr<Controller> make_one_instance(const ClientOptions& options);
 std::unique_ptr<Controller> make_broker(const BrokerOptions& options);
 std::unique_ptr<Controller> make_list_scheduling(const ListOptions& options);
+std::unique_ptr<Controller> make_completion_times(const CompletionOptions& options);
+std::unique_ptr<Controller> make_static_list(const StaticOptions& options);
 
 }  // namespace twinloop

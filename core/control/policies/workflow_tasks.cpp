@@ -39,6 +39,30 @@ double output_bytes(const SchedulerState& scheduler, TaskId task) {
     return table == nullptr ? 0.0 : bytes_of(*table, table->written_by(task));
 }
 
+std::uint64_t rank_of(const WorkflowTables& tables, TaskId task) {
+    return task < tables.ranks.size() ? tables.ranks[task] : task;
+}
+
+bool needs_only_cores(const Needs& needs) {
+    return needs.memory <= 0 &&
+           std::ranges::all_of(needs.amounts, [](double each) { return each <= 0; });
+}
+
+bool fits_some_machine(const SchedulerState& scheduler, TaskId task) {
+    return fits_some_machine(scheduler, task, scheduler.request(task).cores);
+}
+
+bool fits_some_machine(const SchedulerState& scheduler, TaskId task, double cores) {
+    const Needs needs = scheduler.needs(task);
+    if (needs.nodes > 1) return false;
+    for (MachineId m = 0; m < scheduler.machines().size(); ++m)
+        // In the far future, after the end of all windows.
+        if (scheduler.empty_space().holds(m, cores, needs.memory, needs.amounts) &&
+            scheduler.allowed(task, m, never, scheduler.planned_time(task)))
+            return true;
+    return false;
+}
+
 std::vector<TaskId> topological_order(const Tasks& tasks) {
     std::vector<std::uint32_t> missing(tasks.size(), 0);
     for (TaskId task = 0; task < tasks.size(); ++task)

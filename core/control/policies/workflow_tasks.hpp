@@ -17,6 +17,14 @@ namespace twinloop {
 [[nodiscard]] double input_bytes(const SchedulerState& scheduler, TaskId task);
 [[nodiscard]] double output_bytes(const SchedulerState& scheduler, TaskId task);
 
+// The place of the id of a task among all ids; tasks that were added in the run come after them.
+[[nodiscard]] std::uint64_t rank_of(const WorkflowTables& tables, TaskId task);
+// Whether only cores are asked for.
+[[nodiscard]] bool needs_only_cores(const Needs& needs);
+// Whether an empty machine has room for the requested cores, or for that number, and for the rest.
+[[nodiscard]] bool fits_some_machine(const SchedulerState& scheduler, TaskId task);
+[[nodiscard]] bool fits_some_machine(const SchedulerState& scheduler, TaskId task, double cores);
+
 // All tasks, parents before their children.
 [[nodiscard]] std::vector<TaskId> topological_order(const Tasks& tasks);
 // By task: its declared work, and the largest bottom level of its children.

@@ -46,7 +46,7 @@ from .registry import (
     make_policy,
     resolve_policy,
 )
-from .workflow import ListScheduling
+from .workflow import Cpop, Heft, ListScheduling, MaxMin, MinMin
 
 __all__ = [
     "CLIENTS",
@@ -63,6 +63,7 @@ __all__ = [
     "BuiltInPolicy",
     "Conservative",
     "Consolidate",
+    "Cpop",
     "Decision",
     "Easy",
     "EasyTime",
@@ -72,11 +73,14 @@ __all__ = [
     "Filter",
     "Filters",
     "FirstFit",
+    "Heft",
     "Kill",
     "ListScheduling",
     "Ljf",
     "Manual",
+    "MaxMin",
     "Migrate",
+    "MinMin",
     "NewInstance",
     "OnDemand",
     "OneInstance",

@@ -51,6 +51,10 @@ _BUILT_IN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "random": (_FILTER, "RandomFit"),
         "round-robin": (_FILTER, "RoundRobin"),
         "list-scheduling": (_WORKFLOW, "ListScheduling"),
+        "heft": (_WORKFLOW, "Heft"),
+        "cpop": (_WORKFLOW, "Cpop"),
+        "min-min": (_WORKFLOW, "MinMin"),
+        "max-min": (_WORKFLOW, "MaxMin"),
     }
 )
 

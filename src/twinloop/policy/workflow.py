@@ -77,3 +77,62 @@ class ListScheduling(BuiltInPolicy):
             "ties": self.ties,
             "data": self.data,
         }
+
+
+class MinMin(BuiltInPolicy):
+    """Min-min: the ready task with the earliest completion next, on the host that completes it so.
+
+    The completion of a task on a host follows from its declared run time, the speed and the load of
+    the host, and the files that have to move.
+
+    >>> MinMin().native_settings()["largest"]
+    False
+    """
+
+    name: ClassVar[str] = "min-min"
+    _largest: ClassVar[bool] = False
+
+    def _settings(self) -> dict[str, object]:
+        return {"kind": "completion-time", "largest": self._largest}
+
+
+class MaxMin(MinMin):
+    """Max-min: as `min-min`, but the task whose earliest completion is the latest comes next.
+
+    >>> MaxMin().native_settings()["largest"]
+    True
+    """
+
+    name: ClassVar[str] = "max-min"
+    _largest: ClassVar[bool] = True
+
+
+class Heft(BuiltInPolicy):
+    """HEFT: a plan at the start; tasks on long paths first, each on the host that completes it first.
+
+    Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
+    heterogeneous computing", IEEE TPDS 13(3), 2002. A task is inserted into a gap of the plan if it
+    fits there.
+
+    >>> Heft().native_settings()["critical_path"]
+    False
+    """
+
+    name: ClassVar[str] = "heft"
+    _critical_path: ClassVar[bool] = False
+
+    def _settings(self) -> dict[str, object]:
+        return {"kind": "static", "critical_path": self._critical_path}
+
+
+class Cpop(Heft):
+    """CPOP: a plan at the start, with all tasks of the critical path on one host.
+
+    By the authors of `heft`, in the same article.
+
+    >>> Cpop().native_settings()["critical_path"]
+    True
+    """
+
+    name: ClassVar[str] = "cpop"
+    _critical_path: ClassVar[bool] = True

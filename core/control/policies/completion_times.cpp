@@ -1,0 +1,287 @@
+// Min-min and max-min: of all ready tasks, each on the machine that completes it first, the one with
+// the earliest or with the latest completion is placed next. Tasks that would have to wait for
+// their machine are mapped anew at the next decision.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "control/policies/options.hpp"
+#include "control/policies/transfer_estimates.hpp"
+#include "control/policies/workflow_tasks.hpp"
+#include "platform/transfers.hpp"
+#include "work/file_table.hpp"
+
+namespace twinloop {
+namespace {
+
+// The present and the planned use of the cores of a machine.
+struct Slots {
+    std::vector<double> free_at;  // of each core, in order
+    std::uint32_t kind = 0;
+};
+
+// Machines that differ only in their load and in the files in their own stores.
+struct Kind {
+    double speed = 1.0;
+    std::vector<MachineId> machines;
+    struct Earliest {
+        double start = never;
+        MachineId machine = no_machine;
+        bool is_valid = false;
+    };
+    std::vector<Earliest> earliest;  // by number of cores
+};
+
+// A ready task and the machine that completes it first.
+struct Candidate {
+    TaskId task = no_task;
+    std::size_t cores = 1;
+    bool is_simple = true;
+    std::vector<double> seconds;                        // on each kind of machine
+    std::vector<std::pair<MachineId, double>> holders;  // machines with inputs in their store
+    double start = never;
+    double completion = never;
+    MachineId machine = no_machine;
+};
+
+class CompletionTimes final : public Controller {
+  public:
+    explicit CompletionTimes(const CompletionOptions& options) : options_(options) {}
+
+    [[nodiscard]] std::unique_ptr<Controller> clone() const override {
+        return std::make_unique<CompletionTimes>(*this);
+    }
+    [[nodiscard]] bool spreads() const override { return false; }
+    [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
+        return fits_some_machine(scheduler, task);
+    }
+    void submitted(const SchedulerState&, TaskId task) override {
+        waiting_.insert({rank_of(*options_.tables, task), task});
+    }
+    void withdrawn(const SchedulerState&, TaskId task) override {
+        waiting_.erase({rank_of(*options_.tables, task), task});
+    }
+    void placed(const SchedulerState& scheduler, TaskId task) override {
+        withdrawn(scheduler, task);
+    }
+
+    void decide(SchedulerState& scheduler) override {
+        if (scheduler.space().total_cores() <= slack) return;
+        if (slots_.size() != scheduler.machines().size()) find_kinds(scheduler);
+        read_slots(scheduler);
+        candidates_.clear();
+        for (const auto& [rank, task] : waiting_) candidates_.push_back(make(scheduler, task));
+        while (scheduler.space().total_cores() > slack) {
+            const std::size_t next = choose();
+            if (next == candidates_.size()) return;
+            assign(scheduler, next);
+        }
+    }
+
+  private:
+    // Machines of one speed with equal routes to the stores of the platform.
+    void find_kinds(const SchedulerState& scheduler) {
+        using Routes = std::vector<TransferEstimates::Route>;
+        std::map<std::pair<double, Routes>, std::uint32_t> known;
+        kinds_.clear();
+        slots_.assign(scheduler.machines().size(), {});
+        const DataView& data = scheduler.data();
+        for (MachineId m = 0; m < slots_.size(); ++m) {
+            std::pair<double, Routes> key{scheduler.machines()[m].speed, {}};
+            if (data.transfers != nullptr && node_of(scheduler, m) != none)
+                for (StoreId s = 0; s < options_.tables->store_clusters.size(); ++s)
+                    key.second.push_back(estimates_.route(data, s, node_of(scheduler, m)));
+            const auto number = static_cast<std::uint32_t>(kinds_.size());
+            const auto [found, is_new] = known.try_emplace(std::move(key), number);
+            if (is_new) kinds_.push_back({scheduler.machines()[m].speed, {}, {}});
+            slots_[m].kind = found->second;
+            kinds_[found->second].machines.push_back(m);
+        }
+    }
+
+    // The node of a machine of the platform, or of the host of an instance.
+    [[nodiscard]] NodeId node_of(const SchedulerState& scheduler, MachineId machine) const {
+        const MachineId host = scheduler.host_of(machine);
+        const MachineId number = host == no_machine ? machine : host;
+        return number < options_.tables->clusters.size() ? NodeId{number} : none;
+    }
+
+    // Of a running task: its start, its transfers and its declared work from there on.
+    void read_slots(const SchedulerState& scheduler) {
+        for (Kind& each : kinds_) each.earliest.clear();
+        for (MachineId m = 0; m < slots_.size(); ++m) {
+            const bool open = scheduler.space().open(m);
+            const double free = open ? std::floor(scheduler.space().cores(m) + slack) : 0.0;
+            slots_[m].free_at.assign(static_cast<std::size_t>(std::max(0.0, free)),
+                                     scheduler.now());
+        }
+        for (const TaskId task : scheduler.running())
+            for (const Part& part : scheduler.parts(task))
+                for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+                    if (!scheduler.space().open(m)) continue;
+                    const double end = std::max(
+                        scheduler.now(), scheduler.start_time(task) + seconds(scheduler, task, m));
+                    std::vector<double>& here = slots_[m].free_at;
+                    here.insert(here.end(), static_cast<std::size_t>(std::ceil(part.cores - slack)),
+                                end);
+                }
+        for (Slots& each : slots_) std::ranges::sort(each.free_at);
+    }
+
+    // The declared time of a task on a machine, with the transfers of its files.
+    [[nodiscard]] double seconds(const SchedulerState& scheduler, TaskId task, MachineId machine) {
+        const NodeId node = node_of(scheduler, machine);
+        const double moves =
+            node == none ? 0.0 : estimates_.estimate(scheduler.data(), task, node);
+        return moves + declared_time(scheduler, task) * scheduler.tasks()[task].speed /
+                           scheduler.machines()[machine].speed;
+    }
+
+    Candidate make(const SchedulerState& scheduler, TaskId task) {
+        Candidate made;
+        made.task = task;
+        const Needs needs = scheduler.needs(task);
+        made.cores = static_cast<std::size_t>(std::max(1.0, std::ceil(needs.cores - slack)));
+        made.is_simple = scheduler.unrestricted() && needs_only_cores(needs);
+        made.seconds.reserve(kinds_.size());
+        find_holders(scheduler, task, made);
+        for (const Kind& kind : kinds_) {
+            // A machine without inputs of the task, if there is one: the others are holders.
+            const auto holds = [&](MachineId m) {
+                return std::ranges::find(made.holders, m, &std::pair<MachineId, double>::first) !=
+                       made.holders.end();
+            };
+            const auto other = std::ranges::find_if_not(kind.machines, holds);
+            const MachineId m = other == kind.machines.end() ? kind.machines.front() : *other;
+            made.seconds.push_back(seconds(scheduler, task, m));
+        }
+        find_best(scheduler, made);
+        return made;
+    }
+
+    // The machines with inputs of the task in their own stores.
+    void find_holders(const SchedulerState& scheduler, TaskId task, Candidate& made) {
+        const DataView& data = scheduler.data();
+        if (data.files == nullptr || data.transfers == nullptr) return;
+        const WorkflowTables& tables = *options_.tables;
+        for (const FileId file : data.files->read_by(task)) {
+            StoreId store = data.files->files[file].store;
+            if (store == none) store = data.transfers->files().first(file);
+            if (store == none || store < tables.store_clusters.size()) continue;
+            const NodeId node = data.transfers->stores[store].spec.node;
+            if (node >= slots_.size()) continue;
+            if (std::ranges::find(made.holders, node, &std::pair<MachineId, double>::first) ==
+                made.holders.end())
+                made.holders.emplace_back(node, seconds(scheduler, task, node));
+        }
+    }
+
+    // The machine of a kind on which so many cores are free first.
+    const Kind::Earliest& earliest(std::uint32_t number, std::size_t cores) {
+        Kind& kind = kinds_[number];
+        if (kind.earliest.size() <= cores) kind.earliest.resize(cores + 1);
+        Kind::Earliest& found = kind.earliest[cores];
+        if (found.is_valid) return found;
+        found = {never, no_machine, true};
+        for (const MachineId m : kind.machines) {
+            const std::vector<double>& free_at = slots_[m].free_at;
+            if (free_at.size() < cores || free_at[cores - 1] >= found.start) continue;
+            found.start = free_at[cores - 1];
+            found.machine = m;
+        }
+        return found;
+    }
+
+    // Of equal completions, that on the first machine.
+    void find_best(const SchedulerState& scheduler, Candidate& task) {
+        task.completion = never;
+        task.machine = no_machine;
+        const auto offer = [&](MachineId m, double start, double length) {
+            const double completion = start + length;
+            if (completion > task.completion || completion == never ||
+                (completion == task.completion && m > task.machine))
+                return;
+            task.completion = completion;
+            task.start = start;
+            task.machine = m;
+        };
+        for (std::uint32_t k = 0; k < kinds_.size(); ++k) {
+            if (task.is_simple) {
+                const Kind::Earliest& found = earliest(k, task.cores);
+                if (found.machine != no_machine)
+                    offer(found.machine, found.start, task.seconds[k]);
+                continue;
+            }
+            for (const MachineId m : kinds_[k].machines)
+                if (is_usable(scheduler, task, m))
+                    offer(m, slots_[m].free_at[task.cores - 1], task.seconds[k]);
+        }
+        for (const auto& [m, length] : task.holders)
+            if (slots_[m].free_at.size() >= task.cores &&
+                (task.is_simple || is_usable(scheduler, task, m)))
+                offer(m, slots_[m].free_at[task.cores - 1], length);
+    }
+
+    // Whether the machine has what else the task needs: now, or once it is empty.
+    [[nodiscard]] bool is_usable(const SchedulerState& scheduler, const Candidate& task,
+                                 MachineId m) const {
+        if (slots_[m].free_at.size() < task.cores) return false;
+        const Needs needs = scheduler.needs(task.task);
+        const bool now = slots_[m].free_at[task.cores - 1] <= scheduler.now();
+        const Space& space = now ? scheduler.space() : scheduler.empty_space();
+        return space.holds(m, needs.cores, needs.memory, needs.amounts) &&
+               scheduler.allowed(task.task, m, scheduler.now(),
+                                 scheduler.planned_time(task.task));
+    }
+
+    // Of equal tasks, the first by its id.
+    [[nodiscard]] std::size_t choose() const {
+        std::size_t best = candidates_.size();
+        for (std::size_t at = 0; at < candidates_.size(); ++at) {
+            const Candidate& each = candidates_[at];
+            if (each.task == no_task || each.machine == no_machine) continue;
+            if (best == candidates_.size() ||
+                (options_.largest ? each.completion > candidates_[best].completion
+                                  : each.completion < candidates_[best].completion))
+                best = at;
+        }
+        return best;
+    }
+
+    void assign(SchedulerState& scheduler, std::size_t next) {
+        Candidate& chosen = candidates_[next];
+        const MachineId m = chosen.machine;
+        if (chosen.start <= scheduler.now()) {
+            const Part part{m, 1, scheduler.request(chosen.task).cores};
+            scheduler.place(chosen.task, {&part, 1});
+        }
+        std::vector<double>& free_at = slots_[m].free_at;
+        std::fill_n(free_at.begin(), chosen.cores, chosen.completion);
+        std::ranges::sort(free_at);
+        kinds_[slots_[m].kind].earliest.clear();
+        chosen.task = no_task;
+        for (Candidate& each : candidates_)
+            if (each.task != no_task && (each.machine == m || !each.is_simple))
+                find_best(scheduler, each);
+    }
+
+    CompletionOptions options_;
+    std::set<std::pair<std::uint64_t, TaskId>> waiting_;  // by rank
+    TransferEstimates estimates_;
+    std::vector<Kind> kinds_;
+    std::vector<Slots> slots_;           // by machine
+    std::vector<Candidate> candidates_;  // reused
+};
+
+}  // namespace
+
+std::unique_ptr<Controller> make_completion_times(const CompletionOptions& options) {
+    return std::make_unique<CompletionTimes>(options);
+}
+
+}  // namespace twinloop
