@@ -56,6 +56,8 @@ void bind_dispatcher(nb::module_& module) {
                 SchedulerState scheduler = all.make_scheduler_state(*decider, ModelValues{});
                 for (TaskId task = 0; task < all.size(); ++task)
                     scheduler.set_planned_time(task, all.requested_or_recorded_time(task));
+                // Their sizes are known, but not where they are.
+                if (all.files) scheduler.set_data({all.files.get(), nullptr, nullptr});
                 // Real machines are opened and closed at once.
                 scheduler.set_state_tables(StateTables::common());
                 scheduler.set_controller(decider.get());

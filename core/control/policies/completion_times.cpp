@@ -256,10 +256,11 @@ class CompletionTimes final : public Controller {
     void assign(SchedulerState& scheduler, std::size_t next) {
         Candidate& chosen = candidates_[next];
         const MachineId m = chosen.machine;
-        if (chosen.start <= scheduler.now()) {
-            const Part part{m, 1, scheduler.request(chosen.task).cores};
+        // A task that runs longer than declared still has its cores.
+        const Part part{m, 1, scheduler.request(chosen.task).cores};
+        if (chosen.start <= scheduler.now() &&
+            scheduler.space().cores(m) >= static_cast<double>(chosen.cores) - slack)
             scheduler.place(chosen.task, {&part, 1});
-        }
         std::vector<double>& free_at = slots_[m].free_at;
         std::fill_n(free_at.begin(), chosen.cores, chosen.completion);
         std::ranges::sort(free_at);
