@@ -1323,6 +1323,11 @@ class JsonLinesParser:
         Number of occurrences of each field that is no column; '' counts those beyond the first 256.
         """
 
+def plan_static_list(method: str, costs: list[list[float]], edges: list[tuple[int, int, float]], slots: list[int], widths: list[int]) -> list[tuple[int, float, float]]:
+    """
+    Plan tasks with the method `heft` or `cpop`, from their cost on each machine: the machine, the start and the end of each.
+    """
+
 class NativePolicy:
     """
     A built-in policy, created from the options of `native()` of its description.
@@ -1446,6 +1451,26 @@ class View:
 
     def placement(self, task: int) -> list[tuple[int, float]]:
         """The machines of a running task and its cores on each."""
+
+    def min_cores(self, task: int) -> float:
+        """
+        The fewest cores of a task on one machine: without a speed-up law, those it requests.
+        """
+
+    def max_cores(self, task: int) -> float:
+        """
+        The most cores of a task on one machine: without a speed-up law, those it requests.
+        """
+
+    def speedup(self, task: int, cores: float) -> float | None:
+        """
+        The speed of a task on so many cores of one machine, as a multiple of that on one core; None if it has no speed-up law.
+        """
+
+    def efficiency(self, task: int, cores: float) -> float | None:
+        """
+        The speed-up of a task divided by the cores; None if it has no speed-up law.
+        """
 
     @property
     def clouds(self) -> tuple[Any, ...]:

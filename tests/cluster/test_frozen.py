@@ -65,7 +65,9 @@ def list_features(case: Case) -> Iterator[object]:
 def test_the_scenarios_have_every_policy_and_every_option(frozen: pl.DataFrame) -> None:
     assert frozen.height == 500
     policies = (*BATCH, *FITTING, *OVERCOMMITTING)
-    assert {policy["name"] for policy in policies} == set(list_policies())
+    # Policies of workflows came later: tests/policy compares them with plain twins.
+    later = {"list-scheduling", "heft", "cpop", "min-min", "max-min"}
+    assert {policy["name"] for policy in policies} == set(list_policies()) - later
     cases = [make_case(seed) for seed in frozen["seed"]]
     counts = pl.Series([feature for case in cases for feature in set(list_features(case))])
     found = dict(counts.value_counts().iter_rows())

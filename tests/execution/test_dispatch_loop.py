@@ -270,7 +270,13 @@ def test_a_task_with_a_higher_priority_preempts_another(tmp_path: Path) -> None:
     assert "preempt" in trace.decisions["kind"].to_list()
 
 
-@pytest.mark.parametrize("policy", ["conservative", "easy", "sjf", "first-fit", "round-robin"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *("conservative", "easy", "sjf", "first-fit", "round-robin"),
+        *("list-scheduling", "min-min", "heft"),
+    ],
+)
 def test_every_task_gets_its_turn_and_no_core_is_given_twice(policy: str) -> None:
     tasks = [
         task(f"{n}", "sleep", 0.02, cores=1 + n % 2, submit=0.01 * n, requested_time=1)

@@ -77,9 +77,10 @@ def test_the_names_of_the_built_in_policies() -> None:
     assert set(POLICIES) == {
         "fifo", "fcfs", "easy", "easy-time", "conservative", "sjf", "ljf", "priority",
         "fair-share", "first-fit", "best-fit", "worst-fit", "pack-ic", "spread-ic",
-        "spread-vcpu", "baseline-ic1", "filter", "random", "round-robin",
+        "spread-vcpu", "baseline-ic1", "filter", "random", "round-robin", "list-scheduling",
+        "heft", "cpop", "min-min", "max-min",
     }  # fmt: skip
-    assert len(POLICIES) == len(set(POLICIES)) == 19
+    assert len(POLICIES) == len(set(POLICIES)) == 24
 
 
 @pytest.mark.parametrize("name", POLICIES)

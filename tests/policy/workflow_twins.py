@@ -22,7 +22,8 @@ class ListTwin(Policy):
         self.platform = scenario.platform
         self.home = {each.name: each.cluster for each in self.platform.stores}
         self.inputs = {
-            task.id: [(files[name].store, files[name].size) for name in task.reads] for task in tasks
+            task.id: [(files[name].store, files[name].size) for name in task.reads]
+            for task in tasks
         }
         self.outputs = {task.id: sum(files[name].size for name in task.writes) for task in tasks}
         self.children = {task.id: [] for task in tasks}
@@ -193,7 +194,7 @@ class CompletionTwin(Policy):
         return self
 
     def seconds(self, view, task, machine):
-        """Transfers without neighbours in a star, one after the other, and the declared run time."""
+        """Transfers in a star, alone and one after the other, and the declared run time."""
         given, host = self.tasks[view.id(task)], self.hosts[machine]
         ports = host.ports.receive if host.ports else math.inf
         latency = self.platform.network.latency if self.platform.network else 0.0

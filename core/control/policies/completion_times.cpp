@@ -1,5 +1,5 @@
-// Min-min and max-min: of all ready tasks, each on the machine that completes it first, the one with
-// the earliest or with the latest completion is placed next. Tasks that would have to wait for
+// Min-min and max-min: of all ready tasks, each on the machine that completes it first, the one
+// with the earliest or with the latest completion is placed next. Tasks that would have to wait for
 // their machine are mapped anew at the next decision.
 #include <algorithm>
 #include <cmath>
@@ -136,8 +136,7 @@ class CompletionTimes final : public Controller {
     // The declared time of a task on a machine, with the transfers of its files.
     [[nodiscard]] double seconds(const SchedulerState& scheduler, TaskId task, MachineId machine) {
         const NodeId node = node_of(scheduler, machine);
-        const double moves =
-            node == none ? 0.0 : estimates_.estimate(scheduler.data(), task, node);
+        const double moves = node == none ? 0.0 : estimates_.estimate(scheduler.data(), task, node);
         return moves + declared_time(scheduler, task) * scheduler.tasks()[task].speed /
                            scheduler.machines()[machine].speed;
     }
@@ -213,8 +212,7 @@ class CompletionTimes final : public Controller {
         for (std::uint32_t k = 0; k < kinds_.size(); ++k) {
             if (task.is_simple) {
                 const Kind::Earliest& found = earliest(k, task.cores);
-                if (found.machine != no_machine)
-                    offer(found.machine, found.start, task.seconds[k]);
+                if (found.machine != no_machine) offer(found.machine, found.start, task.seconds[k]);
                 continue;
             }
             for (const MachineId m : kinds_[k].machines)
@@ -227,16 +225,15 @@ class CompletionTimes final : public Controller {
                 offer(m, slots_[m].free_at[task.cores - 1], length);
     }
 
-    // Whether the machine has what else the task needs: now, or once it is empty.
+    // Whether the machine has what the task needs beside cores: now, or once it is empty.
     [[nodiscard]] bool is_usable(const SchedulerState& scheduler, const Candidate& task,
                                  MachineId m) const {
         if (slots_[m].free_at.size() < task.cores) return false;
         const Needs needs = scheduler.needs(task.task);
         const bool now = slots_[m].free_at[task.cores - 1] <= scheduler.now();
         const Space& space = now ? scheduler.space() : scheduler.empty_space();
-        return space.holds(m, needs.cores, needs.memory, needs.amounts) &&
-               scheduler.allowed(task.task, m, scheduler.now(),
-                                 scheduler.planned_time(task.task));
+        return space.holds(m, 0.0, needs.memory, needs.amounts) &&
+               scheduler.allowed(task.task, m, scheduler.now(), scheduler.planned_time(task.task));
     }
 
     // Of equal tasks, the first by its id.

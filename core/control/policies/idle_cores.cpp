@@ -15,8 +15,7 @@ void IdleCores::build(const SchedulerState& scheduler, const WorkflowTables& tab
         // An instance belongs to the cluster of its host; other machines that were added in the run
         // are a cluster of their own.
         const MachineId host = scheduler.host_of(m) == no_machine ? m : scheduler.host_of(m);
-        const std::uint32_t cluster =
-            host < tables.clusters.size() ? tables.clusters[host] : known;
+        const std::uint32_t cluster = host < tables.clusters.size() ? tables.clusters[host] : known;
         std::vector<MachineId>& machines = clusters_[cluster].machines;
         places_[m] = {cluster, static_cast<std::uint32_t>(machines.size())};
         machines.push_back(m);

@@ -88,9 +88,7 @@ class ListScheduling final : public Controller {
         }
         return declared_work(scheduler, task);
     }
-    [[nodiscard]] std::uint64_t rank(TaskId task) const {
-        return rank_of(*options_.tables, task);
-    }
+    [[nodiscard]] std::uint64_t rank(TaskId task) const { return rank_of(*options_.tables, task); }
 
     void update(const SchedulerState& scheduler, std::span<const Part> parts) {
         if (!idle_.is_complete(scheduler)) return;
@@ -110,9 +108,9 @@ class ListScheduling final : public Controller {
 
     void place(SchedulerState& scheduler, TaskId task) {
         const auto [fewest, most] = range(scheduler, task);
-        const bool is_simple = scheduler.unrestricted() &&
-                               (scheduler.space().is_plain() ||
-                                needs_only_cores(scheduler.needs(task)));
+        const bool is_simple =
+            scheduler.unrestricted() &&
+            (scheduler.space().is_plain() || needs_only_cores(scheduler.needs(task)));
         room_.assign(idle_.clusters(), -1.0);
         bool any = false;
         for (std::size_t c = 0; c < room_.size(); ++c) {

@@ -115,10 +115,10 @@ enum class ClusterChoice : std::uint8_t { fastest, most_idle, most_idle_speed, m
 struct ListOptions {
     ListOrder order = ListOrder::bottom_level;
     ClusterChoice cluster = ClusterChoice::most_idle_speed;
-    double efficiency = 0.0;      // at least that, by the speed-up law; 0: as many cores as possible
-    double cap = never;           // cores of a task, at most
-    bool last_of_equals = true;   // clusters
-    bool input_only = false;      // the data of a task
+    double efficiency = 0.0;     // at least that, by the speed-up law; 0: as many cores as possible
+    double cap = never;          // cores of a task, at most
+    bool last_of_equals = true;  // clusters
+    bool input_only = false;     // the data of a task
     std::shared_ptr<const WorkflowTables> tables = std::make_shared<const WorkflowTables>();
 };
 

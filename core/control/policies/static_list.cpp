@@ -1,5 +1,5 @@
-// HEFT and CPOP: a plan of all tasks, made once, which the run follows. A task starts on its planned
-// machine when it is ready and the tasks planned before it on its cores have ended.
+// HEFT and CPOP: a plan of all tasks, made once, which the run follows. A task starts on its
+// planned machine when it is ready and the tasks planned before it on its cores have ended.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -122,8 +122,7 @@ class StaticList final : public Controller {
         for (TaskId task = 0; task < count; ++task) {
             const Request& request = scheduler.request(task);
             const Needs needs = scheduler.needs(task);
-            const double time =
-                declared_time(scheduler, task) * scheduler.tasks()[task].speed;
+            const double time = declared_time(scheduler, task) * scheduler.tasks()[task].speed;
             for (MachineId m = 0; m < machines.size(); ++m)
                 input.costs.push_back(
                     !scheduler.tasks()[task].rejected &&
@@ -162,8 +161,8 @@ class StaticList final : public Controller {
         }
     }
 
-    // The mean latency, and 1 / the mean bandwidth, between the stores of the platform, or the first
-    // store of a host, and the hosts.
+    // The mean latency, and 1 / the mean bandwidth, between the stores of the platform, or the
+    // first store of a host, and the hosts.
     [[nodiscard]] std::pair<double, double> mean_route(const SchedulerState& scheduler) const {
         const DataView& data = scheduler.data();
         if (data.transfers == nullptr || data.transfers->stores.empty()) return {0.0, 0.0};

@@ -105,8 +105,8 @@ class Planner {
         for (const std::uint32_t task : order_)
             for (const std::uint32_t edge : parents_[task]) {
                 const PlanEdge& each = input_.edges[edge];
-                downward_[task] = std::max(downward_[task], downward_[each.parent] +
-                                                                mean_[each.parent] + each.cost);
+                downward_[task] = std::max(downward_[task],
+                                           downward_[each.parent] + mean_[each.parent] + each.cost);
             }
     }
 

@@ -42,8 +42,7 @@ double TransferEstimates::estimate(const DataView& data, std::uint32_t task, Nod
     double total = 0.0;
     for (const FileId file : data.files->read_by(task)) {
         const FileTable::File& each = data.files->files[file];
-        const StoreId store =
-            each.store != none ? each.store : data.transfers->files().first(file);
+        const StoreId store = each.store != none ? each.store : data.transfers->files().first(file);
         if (store != none) total += seconds(data, store, node, each.bytes, true);
     }
     // A file that is written to the store of the machine costs about the same everywhere.

@@ -28,7 +28,7 @@ class TransferEstimates {
     [[nodiscard]] double seconds(const DataView& data, std::uint32_t store, NodeId node,
                                  double bytes, bool reads);
 
-    std::optional<Network> network_;  // a copy, because searches change it
+    std::optional<Network> network_;                   // a copy, because searches change it
     std::unordered_map<std::uint64_t, Route> routes_;  // by store and node
 };
 

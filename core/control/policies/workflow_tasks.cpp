@@ -24,8 +24,8 @@ double declared_time(const SchedulerState& scheduler, TaskId task) {
 
 double declared_work(const SchedulerState& scheduler, TaskId task) {
     const Task& row = scheduler.tasks()[task];
-    const double cores = row.moldable ? scheduler.tasks().law(task).speedup(row.request.cores)
-                                      : row.request.cores;
+    const double cores =
+        row.moldable ? scheduler.tasks().law(task).speedup(row.request.cores) : row.request.cores;
     return declared_time(scheduler, task) * row.speed * cores;
 }
 

@@ -29,7 +29,14 @@ from twinloop.policy.consolidation import Consolidate
 from twinloop.policy.filter_scheduler import OvercommittingPreset
 from twinloop.policy.host_power import AlwaysOn, OnDemand
 from twinloop.policy.interface import Policy
-from twinloop.policy.registry import CLIENTS, CONSOLIDATIONS, CONTROLLERS, POLICIES, resolve_policy
+from twinloop.policy.registry import (
+    CLIENTS,
+    CONSOLIDATIONS,
+    CONTROLLERS,
+    POLICIES,
+    WORKFLOW_POLICIES,
+    resolve_policy,
+)
 from twinloop.workload.generators.random_stream import RandomStream
 
 if TYPE_CHECKING:
@@ -229,7 +236,9 @@ def _make_controllers(
     chosen = platform.clouds[number].controllers
     find = partial(_find_position, platform, number)
     make = partial(_make_controller, allow_code=allow_code)
-    placement = make(chosen.placement, find("placement"), POLICIES, "places instances")
+    # Instances have no dependencies, files and declared run times.
+    placing = tuple(name for name in POLICIES if name not in WORKFLOW_POLICIES)
+    placement = make(chosen.placement, find("placement"), placing, "places instances")
     machines = make(chosen.machines, find("machines"), CONTROLLERS, "switches hosts")
     if chosen.consolidation is None:
         return placement, machines

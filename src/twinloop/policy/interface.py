@@ -103,6 +103,22 @@ class View(Protocol):
     def cores(self, task: int) -> float:
         """The requested cores of a task, summed over its nodes."""
 
+    def min_cores(self, task: int) -> float:
+        """The fewest cores of a task on one machine: without a speed-up law, those it requests."""
+
+    def max_cores(self, task: int) -> float:
+        """The most cores of a task on one machine: without a speed-up law, those it requests."""
+
+    def speedup(self, task: int, cores: float) -> float | None:
+        """The speed of a task on so many cores, as a multiple of that on one; None without a law.
+
+        It refers to one machine. The run time on the requested cores is multiplied by
+        speedup(requested) / speedup(cores).
+        """
+
+    def efficiency(self, task: int, cores: float) -> float | None:
+        """The speed-up of a task divided by the cores; None without a law."""
+
     def nodes(self, task: int) -> int:
         """The requested nodes of a task; 0: its cores may be on any number of machines."""
 

@@ -61,6 +61,11 @@ _BUILT_IN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 #: The names of the built-in policies.
 POLICIES: Final = tuple(_BUILT_IN)
 
+#: The names of those that schedule workflows.
+WORKFLOW_POLICIES: Final = tuple(
+    name for name, (module, _) in _BUILT_IN.items() if module == _WORKFLOW
+)
+
 #: The module and the class of each built-in controller that places no tasks.
 _CONTROLLERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {

@@ -108,7 +108,7 @@ class MaxMin(MinMin):
 
 
 class Heft(BuiltInPolicy):
-    """HEFT: a plan at the start; tasks on long paths first, each on the host that completes it first.
+    """HEFT: a plan at the start: tasks on long paths first, each where it is completed first.
 
     Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
     heterogeneous computing", IEEE TPDS 13(3), 2002. A task is inserted into a gap of the plan if it
