@@ -213,7 +213,9 @@ class CompletionTwin(Policy):
         for task in view.running:
             for machine, cores in view.placement(task):
                 end = view.started(task) + self.seconds(view, task, machine)
-                slots[machine] += [max(view.now, end)] * int(cores)
+                # The end of a task that takes longer than expected is not known.
+                if end > view.now:
+                    slots[machine] += [end] * int(cores)
         left = sorted(view.waiting, key=view.id)
         while left and sum(free) > 0:
             best = {}
@@ -235,8 +237,7 @@ class CompletionTwin(Policy):
             task = next(task for task in left if ends.get(task) == wanted)
             end, start, machine = best[task]
             cores = int(view.cores(task))
-            # A task that runs longer than declared still has its cores.
-            if start <= view.now and free[machine] >= cores:
+            if start <= view.now:
                 free[machine] -= cores
                 memory[machine] -= view.memory(task)
                 yield Place(task, machine)

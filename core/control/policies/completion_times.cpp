@@ -19,6 +19,8 @@
 namespace twinloop {
 namespace {
 
+constexpr std::uint32_t no_kind = ~0U;
+
 // The present and the planned use of the cores of a machine.
 struct Slots {
     std::vector<double> free_at;  // of each core, in order
@@ -47,6 +49,8 @@ struct Candidate {
     double start = never;
     double completion = never;
     MachineId machine = no_machine;
+    std::uint32_t kind = no_kind;  // it may be any machine of that kind that is free as early
+    bool is_tied = false;          // with another machine
 };
 
 class CompletionTimes final : public Controller {
@@ -75,7 +79,11 @@ class CompletionTimes final : public Controller {
         if (slots_.size() != scheduler.machines().size()) find_kinds(scheduler);
         read_slots(scheduler);
         candidates_.clear();
-        for (const auto& [rank, task] : waiting_) candidates_.push_back(make(scheduler, task));
+        most_cores_ = 1;
+        for (const auto& [rank, task] : waiting_) {
+            candidates_.push_back(make(scheduler, task));
+            most_cores_ = std::max(most_cores_, candidates_.back().cores);
+        }
         while (scheduler.space().total_cores() > slack) {
             const std::size_t next = choose();
             if (next == candidates_.size()) return;
@@ -124,8 +132,9 @@ class CompletionTimes final : public Controller {
             for (const Part& part : scheduler.parts(task))
                 for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
                     if (!scheduler.space().open(m)) continue;
-                    const double end = std::max(
-                        scheduler.now(), scheduler.start_time(task) + seconds(scheduler, task, m));
+                    const double end = scheduler.start_time(task) + seconds(scheduler, task, m);
+                    // The end of a task that takes longer than expected is not known.
+                    if (end <= scheduler.now()) continue;
                     std::vector<double>& here = slots_[m].free_at;
                     here.insert(here.end(), static_cast<std::size_t>(std::ceil(part.cores - slack)),
                                 end);
@@ -200,29 +209,32 @@ class CompletionTimes final : public Controller {
     void find_best(const SchedulerState& scheduler, Candidate& task) {
         task.completion = never;
         task.machine = no_machine;
-        const auto offer = [&](MachineId m, double start, double length) {
+        task.is_tied = false;
+        const auto offer = [&](MachineId m, double start, double length, std::uint32_t kind) {
             const double completion = start + length;
-            if (completion > task.completion || completion == never ||
-                (completion == task.completion && m > task.machine))
-                return;
+            if (completion > task.completion || completion == never) return;
+            task.is_tied = completion == task.completion;
+            if (task.is_tied && m > task.machine) return;
             task.completion = completion;
             task.start = start;
             task.machine = m;
+            task.kind = kind;
         };
         for (std::uint32_t k = 0; k < kinds_.size(); ++k) {
             if (task.is_simple) {
                 const Kind::Earliest& found = earliest(k, task.cores);
-                if (found.machine != no_machine) offer(found.machine, found.start, task.seconds[k]);
+                if (found.machine != no_machine)
+                    offer(found.machine, found.start, task.seconds[k], k);
                 continue;
             }
             for (const MachineId m : kinds_[k].machines)
                 if (is_usable(scheduler, task, m))
-                    offer(m, slots_[m].free_at[task.cores - 1], task.seconds[k]);
+                    offer(m, slots_[m].free_at[task.cores - 1], task.seconds[k], no_kind);
         }
         for (const auto& [m, length] : task.holders)
             if (slots_[m].free_at.size() >= task.cores &&
                 (task.is_simple || is_usable(scheduler, task, m)))
-                offer(m, slots_[m].free_at[task.cores - 1], length);
+                offer(m, slots_[m].free_at[task.cores - 1], length, no_kind);
     }
 
     // Whether the machine has what the task needs beside cores: now, or once it is empty.
@@ -252,27 +264,50 @@ class CompletionTimes final : public Controller {
 
     void assign(SchedulerState& scheduler, std::size_t next) {
         Candidate& chosen = candidates_[next];
+        if (chosen.kind != no_kind) chosen.machine = earliest(chosen.kind, chosen.cores).machine;
         const MachineId m = chosen.machine;
-        // A task that runs longer than declared still has its cores.
         const Part part{m, 1, scheduler.request(chosen.task).cores};
-        if (chosen.start <= scheduler.now() &&
-            scheduler.space().cores(m) >= static_cast<double>(chosen.cores) - slack)
-            scheduler.place(chosen.task, {&part, 1});
+        if (chosen.start <= scheduler.now()) scheduler.place(chosen.task, {&part, 1});
         std::vector<double>& free_at = slots_[m].free_at;
         std::fill_n(free_at.begin(), chosen.cores, chosen.completion);
         std::ranges::sort(free_at);
-        kinds_[slots_[m].kind].earliest.clear();
         chosen.task = no_task;
-        for (Candidate& each : candidates_)
-            if (each.task != no_task && (each.machine == m || !each.is_simple))
+        const std::uint32_t number = slots_[m].kind;
+        find_changes(number, m);
+        for (Candidate& each : candidates_) {
+            if (each.task == no_task) continue;
+            const bool is_later = each.kind == number && changes_[each.cores] == Change::start;
+            const bool is_elsewhere =
+                each.kind == number && each.is_tied && changes_[each.cores] == Change::machine;
+            if (is_later || is_elsewhere || !each.is_simple ||
+                (each.kind == no_kind && each.machine == m))
                 find_best(scheduler, each);
+        }
+    }
+
+    // By number of cores: how the earliest start on this kind of machine has changed with a
+    // machine.
+    void find_changes(std::uint32_t number, MachineId machine) {
+        std::vector<Kind::Earliest>& all = kinds_[number].earliest;
+        changes_.assign(most_cores_ + 1, Change::none);
+        for (std::size_t cores = 0; cores < all.size(); ++cores) {
+            if (!all[cores].is_valid || all[cores].machine != machine) continue;
+            const double before = all[cores].start;
+            all[cores].is_valid = false;
+            const Kind::Earliest& now = earliest(number, cores);
+            if (now.start != before) changes_[cores] = Change::start;
+            else if (now.machine != machine) changes_[cores] = Change::machine;
+        }
     }
 
     CompletionOptions options_;
     std::set<std::pair<std::uint64_t, TaskId>> waiting_;  // by rank
     TransferEstimates estimates_;
     std::vector<Kind> kinds_;
-    std::vector<Slots> slots_;           // by machine
+    std::vector<Slots> slots_;  // by machine
+    enum class Change : std::uint8_t { none, machine, start };
+    std::vector<Change> changes_;        // by number of cores; reused
+    std::size_t most_cores_ = 1;         // of a candidate
     std::vector<Candidate> candidates_;  // reused
 };
 
