@@ -9,7 +9,7 @@
 
 The parts can be used on their own: parameters and `Space`, and in modules of their names `losses`,
 `optimisers`, `search`, `uncertainty` and `identifiability`; `calibrate_black_box` takes any
-simulator.
+simulator, and `calibrate_levels` compares versions of a scenario at several levels of detail.
 """
 
 import lazy_loader

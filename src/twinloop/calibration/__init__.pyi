@@ -4,6 +4,10 @@ from .black_box.experiment import Experiment
 from .black_box.objective import BlackBoxObjective
 from .cases import Case
 from .client_models import ClientModels, fit_client_models, fit_prediction_errors
+from .detail.levels import Levels
+from .detail.run import calibrate_levels
+from .detail.spec_sheet import SpecSheet
+from .detail.study import DetailStudy
 from .fit import Fit
 from .parameters.kinds import (
     CategoricalParameter,
@@ -27,19 +31,23 @@ __all__ = [
     "Case",
     "CategoricalParameter",
     "ClientModels",
+    "DetailStudy",
     "Experiment",
     "ExponentialParameter",
     "Fit",
     "History",
+    "Levels",
     "LinearParameter",
     "OrderedParameter",
     "OrdinalParameter",
     "RecoveryRanking",
     "SearchBudget",
     "Space",
+    "SpecSheet",
     "TwinObjective",
     "calibrate",
     "calibrate_black_box",
+    "calibrate_levels",
     "check_client_records",
     "fit_client_models",
     "fit_prediction_errors",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -305,6 +305,7 @@ def make_cases(
     values: Mapping[str, Any] | None = None,
     fitted: Collection[str] = (),
     latencies: Sequence[Trace] = (),
+    adapt: Callable[[Scenario], Scenario] | None = None,
     allow_code: bool = False,
     power_step: float | None = None,
 ) -> list[Case]:
@@ -318,6 +319,7 @@ def make_cases(
         fitted: The names of the values to be fitted.
         latencies: Runs whose mean measured latencies go into the model, except latencies that are
             fixed or fitted.
+        adapt: Changes the scenario of each case, before the values are set in it.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         power_step: The length of the windows in which power is compared (s).
     """
@@ -332,6 +334,8 @@ def make_cases(
     for members in groups.values():
         name = ", ".join(labels[i] for i in members)
         base = scenario or read_declared_scenario(traces[members[0]], name)
+        if adapt is not None:
+            base = adapt(base)
         cases.append(
             Case.of(
                 [traces[i] for i in members],

@@ -366,15 +366,7 @@ class _Calibration:
             journal=journal,
             header=header,
             observations=_count_observations(objective),
-            facts={
-                "shared_cores": any(map(defaults.is_oversubscribed, self.training.traces)),
-                "queued": any(
-                    np.nanmax(run.wait, initial=0.0) > _QUEUED_FRACTION * run.makespan
-                    for case in objective.cases
-                    for run in case.reals
-                ),
-                "measured_power": any(trace.power.height for trace in self.training.traces),
-            },
+            facts=collect_facts(objective.cases, self.training.traces),
         )
 
     def _mark_fitted(self, scenario: Scenario) -> Scenario:
@@ -434,6 +426,19 @@ class _Calibration:
                 "used": "validation",
                 "tasks": trace.tasks.height,
             }
+
+
+def collect_facts(cases: Sequence[Case], traces: Sequence[Trace]) -> dict[str, bool]:
+    """Collect facts about runs that explain why a parameter has no effect."""
+    return {
+        "shared_cores": any(map(defaults.is_oversubscribed, traces)),
+        "queued": any(
+            bool(np.nanmax(run.wait, initial=0.0) > _QUEUED_FRACTION * run.makespan)
+            for case in cases
+            for run in case.reals
+        ),
+        "measured_power": any(trace.power.height for trace in traces),
+    }
 
 
 def hash_manifest(manifest: Manifest) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from twinloop.cli.calibrate_levels import compare_levels, refuse_options
 from twinloop.cli.console import err, escape, out
 from twinloop.cli.log_options import Strict, read_trace
 from twinloop.cli.output import Json, print_json, report_errors, require_positive, show_status
@@ -83,6 +84,20 @@ def calibrate(
     unit: Annotated[
         str | None, typer.Option(help="With --client: the unit of billing. \\[default: 1h]")
     ] = None,
+    levels: Annotated[
+        Path | None,
+        typer.Option(help="Levels of detail to compare, in YAML."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="With --levels: searches per version. \\[default: 3]")
+    ] = None,
+    spec_sheet: Annotated[
+        Path | None, typer.Option(help="With --levels: values of a specification sheet, in YAML.")
+    ] = None,
+    warm_start: Annotated[
+        bool,
+        typer.Option("--warm-start", help="With --levels: search also from another version's fit."),
+    ] = False,
     on: Annotated[
         str | None,
         typer.Option(help="threads, processes, dask, tls://H:P."),
@@ -100,12 +115,14 @@ def calibrate(
     repetitions. The output folder gets `scenario.yaml` with the fitted model, `fit.json`,
     `report.html` and `report.md`. An interrupted calibration resumes when the same command is
     given again. With --client it gets `models.yaml`, `models.json` and, with --scenario,
-    `scenario.yaml` with the models.
+    `scenario.yaml` with the models. With --levels all versions of the scenario are calibrated and
+    compared, and it gets their tables.
 
     - `twinloop calibrate runs/first runs/second -o fit`
     - `twinloop calibrate runs/a --params params.yaml --budget 60s --validate runs/b -o fit`
     - `twinloop calibrate --black-box box.yaml --params params.yaml -o fit`
     - `twinloop calibrate --client runs --scenario cloud.yaml -o fit`
+    - `twinloop calibrate runs/a --levels levels.yaml --validate runs/b -o detail`
     """
     from twinloop.calibration import BlackBoxCalibration
     from twinloop.calibration.fit import JOURNAL, refuse_existing
@@ -137,6 +154,40 @@ def calibrate(
         if output is None:
             raise InputError("an output folder is needed", kind="missing-argument", remedy="-o fit")
         require_positive(workers=workers)
+        if levels is not None:
+            refuse_options(
+                "a fit of one model, not to --levels",
+                choose=choose,
+                black_box=black_box,
+                criteria=criteria,
+            )
+            add_import_path(allow_code)
+            training, held_out = _divide_runs(
+                _read_runs(real or [], strict), _read_runs(validate or [], strict), hold_out, seed
+            )
+            compare_levels(
+                training,
+                held_out,
+                levels,
+                output,
+                seed=seed,
+                seeds=3 if seeds is None else seeds,
+                workers=workers,
+                json=json,
+                parameters=params,
+                scenario=scenario,
+                loss=loss or "matched",
+                aggregate=aggregate,
+                optimiser=optimiser,
+                budget=budget,
+                analysis=analysis,
+                spec_sheet=spec_sheet,
+                warm_start=warm_start,
+                on=on,
+                allow_code=allow_code,
+            )
+            return
+        refuse_options("--levels", seeds=seeds, spec_sheet=spec_sheet, warm_start=warm_start)
         refuse_existing(output)
         if (output / JOURNAL).exists():
             err.print(escape(f"resuming from {output / JOURNAL}"), soft_wrap=True)
@@ -200,6 +251,38 @@ def _read_runs(paths: list[Path], strict: bool) -> dict[str, Trace]:
     return runs
 
 
+def _divide_runs(
+    runs: dict[str, Trace], held_out: dict[str, Trace], by: HoldOut | None, seed: int
+) -> tuple[dict[str, Trace], dict[str, Trace]]:
+    """Divide runs into those of the fit and those of the validation, by their names."""
+    from twinloop.calibration import hold_out
+
+    if duplicates := sorted(runs.keys() & held_out.keys()):
+        raise InputError(
+            "is training data, so it cannot be validation data",
+            kind="training-data",
+            file=duplicates[0],
+        )
+    if not runs:
+        raise InputError(
+            "at least one run is needed",
+            kind="missing-argument",
+            remedy="twinloop calibrate runs/first -o fit",
+        )
+    if by is not None:
+        if held_out:
+            raise InputError(
+                "--hold-out and --validate exclude each other", kind="conflicting-options"
+            )
+        split = hold_out(list(runs.values()), by=by.value, seed=seed)
+        names = {id(trace): name for name, trace in runs.items()}
+        runs = {names.get(id(t), f"early part of {i + 1}"): t for i, t in enumerate(split.train)}
+        held_out = {
+            names.get(id(t), f"late part of {i + 1}"): t for i, t in enumerate(split.validation)
+        }
+    return runs, held_out
+
+
 def _make_report_writer(output: Path, choice: Any = None) -> Callable[[Any], None]:
     """Make the function that writes the reports into the output folder."""
 
@@ -228,31 +311,9 @@ def _fit_runs(
     **options: Any,
 ) -> Any:
     from twinloop.calibration import calibrate as fit_to
-    from twinloop.calibration import hold_out, rank_losses_and_optimisers
+    from twinloop.calibration import rank_losses_and_optimisers
 
-    if duplicates := sorted(runs.keys() & held_out.keys()):
-        raise InputError(
-            "is training data, so it cannot be validation data",
-            kind="training-data",
-            file=duplicates[0],
-        )
-    if not runs:
-        raise InputError(
-            "at least one run is needed",
-            kind="missing-argument",
-            remedy="twinloop calibrate runs/first -o fit",
-        )
-    if by is not None:
-        if held_out:
-            raise InputError(
-                "--hold-out and --validate exclude each other", kind="conflicting-options"
-            )
-        split = hold_out(list(runs.values()), by=by.value, seed=options["seed"])
-        names = {id(trace): name for name, trace in runs.items()}
-        runs = {names.get(id(t), f"early part of {i + 1}"): t for i, t in enumerate(split.train)}
-        held_out = {
-            names.get(id(t), f"late part of {i + 1}"): t for i, t in enumerate(split.validation)
-        }
+    runs, held_out = _divide_runs(runs, held_out, by, options["seed"])
     ranking = None
     if choose:
         with show_status("selecting loss and optimiser on synthetic data"):

@@ -2,6 +2,7 @@ from .figures.assessment import plot_assessment
 from .figures.calibration import plot_calibration
 from .figures.carbon import plot_carbon
 from .figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
+from .figures.detail_study import plot_detail_study
 from .figures.execution_errors import plot_execution_errors
 from .figures.gantt import plot_gantt
 from .figures.heat import plot_heat
@@ -20,6 +21,7 @@ from .figures.usage import plot_usage
 from .pages.assessment import write_assessment_page
 from .pages.calibration import write_calibration_page
 from .pages.confirmation import write_confirmation_page
+from .pages.detail_study import write_detail_study_page
 from .pages.execution_study import write_execution_study_page
 from .pages.loop import write_loop_page
 from .pages.run import write_run_page
@@ -48,6 +50,7 @@ __all__ = [
     "plot_assessment",
     "plot_calibration",
     "plot_carbon",
+    "plot_detail_study",
     "plot_execution_errors",
     "plot_gantt",
     "plot_heat",
@@ -71,6 +74,7 @@ __all__ = [
     "write_assessment_page",
     "write_calibration_page",
     "write_confirmation_page",
+    "write_detail_study_page",
     "write_execution_study_page",
     "write_loop_page",
     "write_run_page",

@@ -73,6 +73,7 @@ class OptimiserPortfolio(BaseOptimiser):
         self._spread = Sobol(space, seed=int(self.rng.integers(1 << 31)))
         self._first = 2 * d if budget is None else min(max(budget // _START, 3), 2 * d)
         self._points, self._losses = np.empty((0, d)), np.empty(0)
+        self._given = np.empty((0, d)), np.empty(0)
         self._at: dict[float, bytes] = {}  # the first point with each loss
         self._tied = 0
         share = max(batch // len(members), 1)
@@ -83,11 +84,18 @@ class OptimiserPortfolio(BaseOptimiser):
         self._members: list[BaseOptimiser] = []
         self._parts: list[tuple[int, int]] = []
 
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Add evaluated points, from the best of which the members start."""
+        super().tell(points, losses)
+        self._given = points, failures_to_infinity(losses)
+
     def _activate(self, members: list[BaseOptimiser]) -> None:
         """Replace the members, and start the new ones at the best points."""
-        order = np.argsort(self._losses, kind="stable")
+        points = np.concatenate([self._points, self._given[0]])
+        losses = np.concatenate([self._losses, self._given[1]])
+        order = np.argsort(losses, kind="stable")
         for member in members:
-            member.begin(self._points[order], self._losses[order])
+            member.begin(points[order], losses[order])
         self._members = members
         self._steady = [place for place, member in enumerate(members) if member.tolerates_noise]
         self._rates = np.full(len(members), np.inf)  # progress per point in the last turn

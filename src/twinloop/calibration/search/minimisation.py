@@ -14,7 +14,12 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from twinloop.calibration.optimisers import choose_optimiser, create_optimiser
+from twinloop.calibration.optimisers import (
+    BaseOptimiser,
+    Optimiser,
+    choose_optimiser,
+    create_optimiser,
+)
 from twinloop.calibration.parameters.space import Space
 from twinloop.calibration.search.objective import SearchObjective
 from twinloop.campaign import CampaignJournal
@@ -176,6 +181,7 @@ def minimise(
     batch: int | None = None,
     journal: Path | None = None,
     header: dict[str, Any] | None = None,
+    start: _Floats | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
 ) -> History:
     """Search for the point with the smallest loss.
@@ -191,6 +197,8 @@ def minimise(
         batch: The number of points per batch.
         journal: The file for evaluations; if it exists, the search resumes from it.
         header: Data that must be equal for a search to resume.
+        start: A point to start from, which is the first evaluation; optimisers that sample evenly
+            only evaluate it.
         progress: Called after each batch.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
@@ -205,10 +213,12 @@ def minimise(
     if seed < 0:
         raise InputError("must not be negative", kind="out-of-range", field="seed")
     if journal is None:
-        return _Search(objective, budget, seed, progress).run(optimiser, batch, [], None)
+        return _Search(objective, budget, seed, progress, start).run(optimiser, batch, [], None)
     full_header = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
+    if start is not None:
+        full_header["start"] = start.tolist()
     with CampaignJournal.open(journal, full_header) as opened:
-        search = _Search(objective, budget, seed, progress)
+        search = _Search(objective, budget, seed, progress, start)
         rows = _read_rows(opened)
         try:
             return search.run(optimiser, batch, rows, opened)
@@ -249,8 +259,10 @@ class _Search:
         budget: SearchBudget,
         seed: int,
         progress: Callable[[SearchProgress], None] | None,
+        start: _Floats | None,
     ) -> None:
         self.objective, self.budget, self.seed = objective, budget, seed
+        self.start = start
         self.progress = progress
         self.points: list[_Floats] = []
         self.losses: list[_Floats] = []
@@ -282,7 +294,7 @@ class _Search:
         )
         self.earlier_seconds = sum(row["seconds"] for row in rows)
         for number, row in enumerate(rows, start=3):
-            points = np.asarray(optimiser.ask(len(row["losses"])))
+            points = self._next_points(optimiser, len(row["losses"]))
             if row["points"] != _hash(points):
                 raise InputError(
                     "the stored points differ from those of this optimiser: it was written with "
@@ -294,16 +306,14 @@ class _Search:
                     remedy="start again in another folder",
                 )
             losses = np.array(row["losses"], dtype=np.float64)
-            optimiser.tell(points, losses)
-            self._record(points, losses)
+            self._tell(optimiser, points, losses)
         while (
             count := self._next_batch_size(batch, self.earlier_seconds + perf_counter() - began)
         ) > 0:
             start = perf_counter()
-            points = np.asarray(optimiser.ask(count))
+            points = self._next_points(optimiser, count)
             losses = self.objective(points)
-            optimiser.tell(points, losses)
-            self._record(points, losses)
+            self._tell(optimiser, points, losses)
             if journal is not None:
                 journal.append(
                     {
@@ -322,6 +332,20 @@ class _Search:
             str(chosen["optimiser"]),
             self.earlier_seconds + perf_counter() - began,
         )
+
+    def _next_points(self, optimiser: Optimiser, count: int) -> _Floats:
+        """Return the next points to evaluate: the point to start from is a batch of its own."""
+        if self.start is not None and not self.count:
+            return self.start[np.newaxis]
+        return np.asarray(optimiser.ask(count))
+
+    def _tell(self, optimiser: Optimiser, points: _Floats, losses: _Floats) -> None:
+        """Pass losses to the optimiser; it did not ask for the point to start from."""
+        if self.start is None or self.count:
+            optimiser.tell(points, losses)
+        elif isinstance(optimiser, BaseOptimiser) and np.isfinite(losses).all():
+            optimiser.begin(points, losses)
+        self._record(points, losses)
 
     def _choose(self, name: str, batch: int | None) -> dict[str, Any]:
         """Choose optimiser and batch size; the choice is stored in the journal.

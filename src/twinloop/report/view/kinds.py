@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from twinloop.calibration.detail.study import MANIFEST as DETAIL_MANIFEST
 from twinloop.calibration.fit import MANIFEST as FIT_MANIFEST
 from twinloop.description import FormatError, InputError
 from twinloop.description.files import is_file, read_first_bytes, write_atomically
@@ -25,7 +26,7 @@ class Kind:
     """Kind of result folder: its name, its marker file, and the function that writes its page.
 
     >>> [kind.name for kind in KINDS]
-    ['loop', 'confirmation', 'study', 'fit', 'run']
+    ['loop', 'confirmation', 'study', 'detail', 'fit', 'run']
     """
 
     name: str
@@ -59,6 +60,13 @@ def _write_study(folder: Path, page: Path) -> Path:
     return write_study_page(Study.load(folder), page)
 
 
+def _write_detail(folder: Path, page: Path) -> Path:
+    from twinloop.calibration import DetailStudy
+    from twinloop.report.pages.detail_study import write_detail_study_page
+
+    return write_detail_study_page(DetailStudy.load(folder), page)
+
+
 def _write_fit(folder: Path, page: Path) -> Path:
     from twinloop.calibration import Fit
     from twinloop.report.pages.calibration import write_calibration_page
@@ -77,6 +85,7 @@ KINDS: Final = (
     Kind("loop", "loop.json", _write_loop),
     Kind("confirmation", "confirmation.json", _write_confirmation),
     Kind("study", "study.json", _write_study),
+    Kind("detail", DETAIL_MANIFEST, _write_detail),
     Kind("fit", FIT_MANIFEST, _write_fit),
     Kind("run", TRACE_MANIFEST, _write_run),
 )

@@ -1,0 +1,1 @@
+"""Studies of the level of detail: versions of a scenario, each calibrated, and their comparison."""
