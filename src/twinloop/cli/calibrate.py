@@ -64,7 +64,7 @@ def calibrate(
     optimiser: Annotated[str, typer.Option(help="Optimiser.")] = "auto",
     choose: Annotated[
         bool,
-        typer.Option("--choose", help="Select loss and optimiser automatically."),
+        typer.Option("--choose", help="Select loss and optimiser."),
     ] = False,
     analysis: Annotated[
         int | None,
@@ -89,14 +89,14 @@ def calibrate(
         typer.Option(help="Levels of detail to compare, in YAML."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="With --levels: searches per version. \\[default: 3]")
+        int | None, typer.Option(help="Searches of each version. \\[default: 3]")
     ] = None,
     spec_sheet: Annotated[
-        Path | None, typer.Option(help="With --levels: values of a specification sheet, in YAML.")
+        Path | None, typer.Option(help="Values to compare with --levels.")
     ] = None,
     warm_start: Annotated[
         bool,
-        typer.Option("--warm-start", help="With --levels: search also from another version's fit."),
+        typer.Option("--warm-start", help="Search also from other versions."),
     ] = False,
     on: Annotated[
         str | None,
@@ -115,8 +115,7 @@ def calibrate(
     repetitions. The output folder gets `scenario.yaml` with the fitted model, `fit.json`,
     `report.html` and `report.md`. An interrupted calibration resumes when the same command is
     given again. With --client it gets `models.yaml`, `models.json` and, with --scenario,
-    `scenario.yaml` with the models. With --levels all versions of the scenario are calibrated and
-    compared, and it gets their tables.
+    `scenario.yaml` with the models; with --levels the tables of all versions.
 
     - `twinloop calibrate runs/first runs/second -o fit`
     - `twinloop calibrate runs/a --params params.yaml --budget 60s --validate runs/b -o fit`

@@ -69,7 +69,7 @@ def refuse_options(applicable: str, **options: Any) -> None:
 
     >>> refuse_options("--levels", choose=None, warm_start=True)
     Traceback (most recent call last):
-    twinloop.InputError: --warm-start applies to --levels [TL1107]
+    twinloop.InputError: --warm-start applies to --levels [TL1103]
     """
     for name, given in options.items():
         if given not in (None, False, []):

@@ -135,8 +135,8 @@ def schedule_list(
     wide = np.minimum(cores, total)
     missing = np.array([len(each) for each in parents])
     children: list[list[int]] = [[] for _ in range(count)]
-    for task, each in enumerate(parents):
-        for parent in each:
+    for task, needed in enumerate(parents):
+        for parent in needed:
             children[parent].append(task)
     #: Times of events with the kind 0 (the end of a task) or 1 (a submission).
     events = [(float(submit[task]), 1, task) for task in range(count)]

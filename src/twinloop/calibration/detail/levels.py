@@ -28,7 +28,7 @@ _MAX_LABEL: Final = 40
 
 
 @dataclass(frozen=True)
-class Factor:
+class DetailFactor:
     """A path of the scenario with its levels: a label and a value of each."""
 
     path: str
@@ -68,7 +68,7 @@ class Levels:
     ['elastic, fcfs', 'elastic, easy', 'fixed, fcfs']
     """
 
-    factors: tuple[Factor, ...]
+    factors: tuple[DetailFactor, ...]
     versions: tuple[Version, ...]
     #: The combinations that are left out: the labels of some factors, by path.
     exceptions: tuple[Mapping[str, str], ...] = ()
@@ -161,7 +161,7 @@ class _LevelsReader:
         }
         self._raise()
         names = _shorten_paths(list(levels))
-        factors = tuple(Factor(path, names[path], found) for path, found in levels.items())
+        factors = tuple(DetailFactor(path, names[path], found) for path, found in levels.items())
         exceptions = self._read_exceptions(data.get(EXCEPT, []), factors)
         self._raise()
         versions = self._make_versions(factors, exceptions)
@@ -184,7 +184,9 @@ class _LevelsReader:
             found[label] = value
         return found
 
-    def _read_exceptions(self, given: Any, factors: tuple[Factor, ...]) -> list[Mapping[str, str]]:
+    def _read_exceptions(
+        self, given: Any, factors: tuple[DetailFactor, ...]
+    ) -> list[Mapping[str, str]]:
         if not isinstance(given, list):
             self._note((EXCEPT,), f"must be a list of combinations, not {quote_value(given)}")
             return []
@@ -215,7 +217,7 @@ class _LevelsReader:
         return combinations
 
     def _make_versions(
-        self, factors: tuple[Factor, ...], exceptions: list[Mapping[str, str]]
+        self, factors: tuple[DetailFactor, ...], exceptions: list[Mapping[str, str]]
     ) -> tuple[Version, ...]:
         count = 1
         for factor in factors:
@@ -309,7 +311,7 @@ def _shorten_paths(paths: list[str]) -> dict[str, str]:
     return names
 
 
-def _find_unclear_labels(factors: tuple[Factor, ...]) -> set[str]:
+def _find_unclear_labels(factors: tuple[DetailFactor, ...]) -> set[str]:
     """Find labels that say nothing without their factor: of two factors, or no words."""
     counts = Counter(label for factor in factors for label in factor.levels)
     return {

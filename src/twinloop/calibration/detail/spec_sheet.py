@@ -58,8 +58,9 @@ class SpecSheet:
                 remedy="such as speed_factor: 1.1",
             )
         if data.keys() >= _SCENARIO_FIELDS:
-            is_file = isinstance(given, str | Path)
-            return cls(scenario=Scenario.load(given) if is_file else Scenario(**given))
+            if isinstance(given, str | Path):
+                return cls(scenario=Scenario.load(given))
+            return cls(scenario=Scenario(**given))
         prefix = (_VALUES,) if isinstance(data.get(_VALUES), dict) and len(data) == 1 else ()
         found = list(_flatten(data[_VALUES] if prefix else data))
         addresses = {".".join(steps): (*prefix, *steps) for steps, _ in found}

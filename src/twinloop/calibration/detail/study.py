@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from twinloop import __version__
 from twinloop.calibration.detail.differences import Difference, compare_losses
-from twinloop.calibration.detail.levels import Factor, Version
+from twinloop.calibration.detail.levels import DetailFactor, Version
+from twinloop.calibration.detail.study_tables import (
+    BASELINE,
+    BEFORE,
+    FITTED,
+    SPEC_SHEET,
+    TABLES,
+    WARM_STARTED,
+    read_table,
+)
 from twinloop.calibration.detail.verdict import (
     LevelDifference,
     collect_losses,
@@ -27,89 +36,14 @@ from twinloop.calibration.detail.verdict import (
 )
 from twinloop.calibration.detail.version_runs import TRAINING, VALIDATION
 from twinloop.description.errors import InputError
-from twinloop.description.files import require_input, write_atomically
+from twinloop.description.files import write_atomically
 from twinloop.description.json_values import to_json_values
 from twinloop.description.saved_json import StoredJson, read_stored_json
-from twinloop.trace.parquet import read_parquet
 
 _Floats = NDArray[np.float64]
 
 #: The file of everything but the tables.
 MANIFEST: Final = "detail.json"
-#: What the values of a simulated version are.
-FITTED: Final = "fitted"
-WARM_STARTED: Final = "warm-started"
-BEFORE: Final = "before"
-SPEC_SHEET: Final = "spec-sheet"
-BASELINE: Final = "baseline"
-
-_SEARCHES: Final = {
-    "version": pl.Int64,
-    "name": pl.String,
-    "values": pl.String,
-    "seed": pl.Int64,
-    "optimiser": pl.String,
-    "evaluations": pl.Int64,
-    "failed": pl.Int64,
-    "training_loss": pl.Float64,
-    "validation_loss": pl.Float64,
-    "error": pl.String,
-}
-_LOSSES: Final = {
-    "version": pl.Int64,
-    "name": pl.String,
-    "values": pl.String,
-    "seed": pl.Int64,
-    "run": pl.String,
-    "workload": pl.String,
-    "used": pl.String,
-    "loss": pl.Float64,
-}
-_VALUES: Final = {
-    "version": pl.Int64,
-    "name": pl.String,
-    "values": pl.String,
-    "seed": pl.Int64,
-    "parameter": pl.String,
-    "value": pl.String,
-    "number": pl.Float64,
-}
-_IDENTIFIABILITY: Final = {
-    "version": pl.Int64,
-    "name": pl.String,
-    "parameter": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "share": pl.Float64,
-    "identifiable": pl.Boolean,
-    "effect": pl.Boolean,
-    "why": pl.String,
-}
-_HISTORY: Final = {
-    "version": pl.Int64,
-    "values": pl.String,
-    "seed": pl.Int64,
-    "evaluation": pl.Int64,
-    "loss": pl.Float64,
-    "best": pl.Float64,
-}
-_TIMES: Final = {
-    "version": pl.Int64,
-    "values": pl.String,
-    "seed": pl.Int64,
-    "search_s": pl.Float64,
-    "run_s": pl.Float64,
-}
-#: The tables of a study with their columns; each is a file.
-TABLES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "searches": _SEARCHES,
-    "losses": _LOSSES,
-    "values": _VALUES,
-    "identifiability": _IDENTIFIABILITY,
-    "history": _HISTORY,
-    "times": _TIMES,
-}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -130,7 +64,7 @@ class DetailStudy:
       that depends on the machine.
     """
 
-    factors: tuple[Factor, ...]
+    factors: tuple[DetailFactor, ...]
     versions: tuple[Version, ...]
     #: The parameters of each version, and those that it does not have.
     parameters: Mapping[int, tuple[str, ...]]
@@ -396,7 +330,7 @@ class DetailStudy:
                 file=folder,
             )
         stored = read_stored_json(path, _StoredStudy)
-        factors = tuple(Factor(each.path, each.name, each.levels) for each in stored.factors)
+        factors = tuple(DetailFactor(each.path, each.name, each.levels) for each in stored.factors)
         try:
             versions = tuple(_restore_version(each, factors) for each in stored.versions)
         except KeyError as error:
@@ -415,7 +349,7 @@ class DetailStudy:
             baseline=stored.baseline,
             notes=tuple(stored.notes),
             folder=folder,
-            **{name: _read_table(folder, name) for name in TABLES},
+            **{name: read_table(folder, name) for name in TABLES},
         )
 
     # --- display ---------------------------------------------------------------------------------
@@ -431,21 +365,6 @@ class DetailStudy:
             f"<DetailStudy: {len(self.versions)} versions of {names}, "
             f"{self.searches.filter(values=FITTED).height} searches>"
         )
-
-
-def make_tables(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pl.DataFrame]:
-    """Make the tables of a study from rows.
-
-    >>> make_tables({"times": [{"version": 1, "search_s": 0.5}]})["times"]["search_s"].to_list()
-    [0.5]
-    """
-    return {
-        name: pl.DataFrame(
-            [{column: row.get(column) for column in schema} for row in rows.get(name, ())],
-            schema=dict(schema),
-        )
-        for name, schema in TABLES.items()
-    }
 
 
 class _StoredFactor(StoredJson):
@@ -477,16 +396,6 @@ class _StoredStudy(StoredJson):
     notes: list[str]
 
 
-def _restore_version(stored: _StoredVersion, factors: Sequence[Factor]) -> Version:
+def _restore_version(stored: _StoredVersion, factors: Sequence[DetailFactor]) -> Version:
     changes = {each.path: each.levels[stored.labels[each.path]] for each in factors}
     return Version(stored.number, stored.name, stored.labels, changes)
-
-
-def _read_table(folder: Path, name: str) -> pl.DataFrame:
-    path = folder / f"{name}.parquet"
-    require_input(path)
-    table = read_parquet(path)
-    schema = TABLES[name]
-    if dict(table.schema) != dict(schema):
-        raise InputError("has other columns", kind="damaged-file", file=path)
-    return table

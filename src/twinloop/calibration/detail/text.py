@@ -202,11 +202,12 @@ def _describe_without_effect(study: DetailStudy) -> Iterator[str]:
             )
             yield f"{parameter} changes nothing in {where}."
         else:
-            names = "; ".join(study.get_version(number).name for number in versions)
-            yield f"{parameter} changes nothing in {len(versions)} of {len(having)} versions: {names}."
+            listed = "; ".join(study.get_version(number).name for number in versions)
+            share = f"{len(versions)} of {len(having)} versions"
+            yield f"{parameter} changes nothing in {share}: {listed}."
     lacking: dict[str, int] = {}
-    for names in study.skipped.values():
-        for name in names:
+    for skipped in study.skipped.values():
+        for name in skipped:
             lacking[name] = lacking.get(name, 0) + 1
     for name, count in lacking.items():
         yield (
@@ -217,7 +218,8 @@ def _describe_without_effect(study: DetailStudy) -> Iterator[str]:
 
 def _describe_recommendation(study: DetailStudy) -> Iterator[str]:
     best, chosen = study.best, study.recommended
-    assert best is not None and chosen is not None
+    if best is None or chosen is None:
+        return
     name = study.loss_name
     means = {number: float(each.mean()) for number, each in study.compared_losses.items()}
     text = (
@@ -228,8 +230,8 @@ def _describe_recommendation(study: DetailStudy) -> Iterator[str]:
     equal = [each for each in study.differences_from_best.values() if each.verdict == "equal"]
     if chosen != best:
         text += (
-            f": the fewest parameters of the {len(equal) + 1} versions that are not distinguishable "
-            f"from the best, {best.name} ({format_loss(name, means[best.number])})"
+            f": the fewest parameters of the {len(equal) + 1} versions that are not "
+            f"distinguishable from the best, {best.name} ({format_loss(name, means[best.number])})"
         )
     elif equal:
         text += f": the best version, with the fewest parameters of {len(equal) + 1} equal ones"
@@ -238,8 +240,8 @@ def _describe_recommendation(study: DetailStudy) -> Iterator[str]:
     yield f"{text}."
     if study.ideal is not None:
         yield (
-            f"Its loss beside that of an ideal simulator: {format_loss(name, means[chosen.number])} "
-            f"and {format_loss(name, study.ideal['loss'])}."
+            "An ideal simulator, which returns the mean of the repetitions, would have a loss of "
+            f"{format_loss(name, study.ideal['loss'])}."
         )
     for what, difference in (
         ("the crude baseline", study.difference_from_baseline),

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twinloop.calibration.detail.differences import Difference, compare_losses
-from twinloop.calibration.detail.levels import Factor, Version
+from twinloop.calibration.detail.levels import DetailFactor, Version
 
 _Floats = NDArray[np.float64]
 
@@ -74,19 +74,19 @@ def collect_losses(losses: pl.DataFrame, used: str) -> tuple[dict[int, _Floats],
     )
     units = complete.to_list()
     tables = {
-        int(version): np.array(
+        version: np.array(
             [
                 [dict(rows.select(unit, "loss").rows())[each] for each in units]
                 for _, rows in of_version.group_by("seed", maintain_order=True)
             ]
         )
-        for (version,), of_version in means.group_by("version", maintain_order=True)  # type: ignore[misc]
+        for (version,), of_version in means.group_by("version", maintain_order=True)
     }
     return tables, units
 
 
 def compare_levels(
-    factors: Sequence[Factor], versions: Sequence[Version], losses: Mapping[int, _Floats]
+    factors: Sequence[DetailFactor], versions: Sequence[Version], losses: Mapping[int, _Floats]
 ) -> Iterator[LevelDifference]:
     """Compare each pair of levels of each factor."""
     known = [version for version in versions if version.number in losses]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from twinloop.calibration.detail.levels import Factor, Version
-from twinloop.calibration.detail.study import FITTED
+from twinloop.calibration.detail.levels import DetailFactor, Version
+from twinloop.calibration.detail.study_tables import FITTED
 from twinloop.calibration.detail.text import RELATIVE, format_loss
 from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
@@ -105,7 +105,7 @@ def plot_searches(study: DetailStudy) -> Figure:
         .agg(pl.col("best").median())
     )
     for (number,), rows in best.group_by("version", maintain_order=True):
-        version = study.get_version(int(number))  # type: ignore[call-overload]
+        version = study.get_version(int(number))
         figure.add_scatter(
             x=rows["evaluation"].to_list(),
             y=[None if loss is None else scale * loss for loss in rows["best"]],
@@ -131,13 +131,15 @@ def _choose_unit(study: DetailStudy) -> tuple[float, str]:
     return (100.0, " (%)") if study.loss_name in RELATIVE else (1.0, "")
 
 
-def _divide_factors(factors: tuple[Factor, ...]) -> tuple[Factor, tuple[Factor, ...]]:
+def _divide_factors(
+    factors: tuple[DetailFactor, ...],
+) -> tuple[DetailFactor, tuple[DetailFactor, ...]]:
     """Divide the factors into that of the colours and those of the groups."""
     coloured = min(factors, key=lambda each: len(each.levels))
     return coloured, tuple(each for each in factors if each is not coloured)
 
 
-def _list_groups(factors: tuple[Factor, ...]) -> list[dict[str, str]]:
+def _list_groups(factors: tuple[DetailFactor, ...]) -> list[dict[str, str]]:
     """List the combinations of levels; the last factor changes last."""
     turned = factors[::-1]
     return [
@@ -146,7 +148,7 @@ def _list_groups(factors: tuple[Factor, ...]) -> list[dict[str, str]]:
     ]
 
 
-def _name_group(factors: tuple[Factor, ...], group: dict[str, str]) -> str:
+def _name_group(factors: tuple[DetailFactor, ...], group: dict[str, str]) -> str:
     if not factors:
         return "all"
     return ", ".join(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from twinloop.calibration.detail.study import FITTED
+from twinloop.calibration.detail.study_tables import FITTED
 from twinloop.calibration.detail.text import (
     describe_mode,
     describe_references,
@@ -121,9 +121,9 @@ def _add_differences(page: Page, study: DetailStudy) -> None:
         names = ("factor", "level", "minus", "pairs of versions", "difference", "verdict")
         parts.append(render_table(names, levels, numbers=names[3:5]))
     if from_best and study.best is not None:
-        names = ("version", f"minus {study.best.name}", "verdict")
+        heads = ("version", f"minus {study.best.name}", "verdict")
         parts.append(
-            render_details("Differences from the best version", render_table(names, from_best))
+            render_details("Differences from the best version", render_table(heads, from_best))
         )
     if parts:
         page.add_section(
@@ -168,7 +168,7 @@ def _add_values(page: Page, study: DetailStudy) -> None:
                 pl.col("number").max().alias("max"),
             ).row(0)
             cells = [format_number(each) for each in figures]
-        name = study.get_version(int(number)).name  # type: ignore[call-overload]
+        name = study.get_version(int(number)).name
         rows.append((name, str(parameter), *cells))
     names = ("version", "parameter", "mean", "min", "max")
     if rows:
