@@ -18,7 +18,7 @@ SMALLEST: Final = 1e-3
 
 
 @dataclass(frozen=True)
-class Difference:
+class LossDifference:
     """A difference of losses with its confidence interval.
 
     The ends are None if the data do not determine the variance.
@@ -32,7 +32,7 @@ class Difference:
     def verdict(self) -> str:
         """`worse`, `better`, `equal` or `unknown`; a larger loss is worse.
 
-        >>> Difference(0.2, 0.1, 0.3).verdict, Difference(0.2, -0.1, 0.5).verdict
+        >>> LossDifference(0.2, 0.1, 0.3).verdict, LossDifference(0.2, -0.1, 0.5).verdict
         ('worse', 'equal')
         """
         if self.low is None or self.high is None:
@@ -53,7 +53,7 @@ class Difference:
 
 def compare_losses(
     losses: Mapping[int, _Floats], weights: Mapping[int, float], comparisons: int = 1
-) -> Difference:
+) -> LossDifference:
     """Estimate a weighted sum of the losses of versions, and its confidence interval.
 
     The losses of a version are a row per search and a column per run. Runs are the same in all
@@ -84,13 +84,13 @@ def compare_losses(
             spread = float(each.mean(axis=1).var(ddof=1)) / len(each)
             parts.append((weights[version] ** 2 * spread, len(each) - 1))
     if not parts:
-        return Difference(estimate, None, None)
+        return LossDifference(estimate, None, None)
     variance = sum(part for part, _ in parts)
     if variance <= 0.0:
-        return Difference(estimate, estimate, estimate)
+        return LossDifference(estimate, estimate, estimate)
     freedom = variance**2 / sum(part**2 / count for part, count in parts)
     half = _quantile(freedom, 1 - (1 - LEVEL) / (2 * comparisons)) * float(np.sqrt(variance))
-    return Difference(estimate, estimate - half, estimate + half)
+    return LossDifference(estimate, estimate - half, estimate + half)
 
 
 def _quantile(freedom: float, probability: float) -> float:

@@ -15,7 +15,7 @@ import pydantic
 from numpy.typing import NDArray
 
 from twinloop import __version__
-from twinloop.calibration.detail.differences import Difference, compare_losses
+from twinloop.calibration.detail.differences import LossDifference, compare_losses
 from twinloop.calibration.detail.levels import DetailFactor, Version
 from twinloop.calibration.detail.study_tables import (
     BASELINE,
@@ -135,7 +135,7 @@ class DetailStudy:
         return self.get_version(find_best(losses)) if losses else None
 
     @cached_property
-    def differences_from_best(self) -> dict[int, Difference]:
+    def differences_from_best(self) -> dict[int, LossDifference]:
         """The difference of each other version from the best one."""
         return compare_with_best(self.compared_losses) if self.compared_losses else {}
 
@@ -148,17 +148,17 @@ class DetailStudy:
         return self.get_version(recommend(self.compared_losses, counts)[0])
 
     @cached_property
-    def difference_from_baseline(self) -> Difference | None:
+    def difference_from_baseline(self) -> LossDifference | None:
         """The loss of the recommended version minus that of the crude baseline; None without."""
         return self._compare_with(BASELINE)
 
     @cached_property
-    def difference_from_spec_sheet(self) -> Difference | None:
+    def difference_from_spec_sheet(self) -> LossDifference | None:
         """The loss of the recommended version minus that with the values of the sheet."""
         return self._compare_with(SPEC_SHEET)
 
     @cached_property
-    def warm_start_difference(self) -> Difference | None:
+    def warm_start_difference(self) -> LossDifference | None:
         """The loss of warm-started searches minus that of the others; None if there are none."""
         warm, units = collect_losses(self.losses.filter(values=WARM_STARTED), self.used)
         shared = [number for number in warm if number in self.compared_losses]
@@ -170,7 +170,7 @@ class DetailStudy:
         weights |= {2 * number + 1: 1 / len(shared) for number in shared}
         return compare_losses(losses, weights)
 
-    def _compare_with(self, values: str) -> Difference | None:
+    def _compare_with(self, values: str) -> LossDifference | None:
         version = self.recommended
         rows = self.losses.filter(values=values)
         if version is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from twinloop.calibration.detail.differences import LEVEL, SMALLEST, Difference
+from twinloop.calibration.detail.differences import LEVEL, SMALLEST, LossDifference
 from twinloop.calibration.detail.verdict import LevelDifference
 from twinloop.calibration.detail.version_runs import TRAINING
 from twinloop.description.safe_text import join_lines
@@ -131,10 +131,10 @@ def _format_points(loss: float) -> str:
     return f"{100 * loss:.2f}" if abs(loss) < 0.01 else f"{100 * loss:.1f}"
 
 
-def format_difference(name: str, difference: Difference, *, sign: int = 1) -> str:
+def format_difference(name: str, difference: LossDifference, *, sign: int = 1) -> str:
     """Format a difference with its interval, in points for relative errors.
 
-    >>> format_difference("makespan", Difference(0.123, 0.09, 0.15))
+    >>> format_difference("makespan", LossDifference(0.123, 0.09, 0.15))
     '12.3 points (9.0 to 15.0)'
     """
     ends = sorted(sign * end for end in (difference.low, difference.high) if end is not None)

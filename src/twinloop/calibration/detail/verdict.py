@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twinloop.calibration.detail.differences import Difference, compare_losses
+from twinloop.calibration.detail.differences import LossDifference, compare_losses
 from twinloop.calibration.detail.levels import DetailFactor, Version
 
 _Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ class LevelDifference:
     factor: str
     level: str
     other: str
-    difference: Difference
+    difference: LossDifference
     #: The smallest and the largest difference between two single versions.
     smallest: float
     largest: float
@@ -127,7 +127,7 @@ def find_best(losses: Mapping[int, _Floats]) -> int:
     return min(losses, key=lambda version: float(losses[version].mean()))
 
 
-def compare_with_best(losses: Mapping[int, _Floats]) -> dict[int, Difference]:
+def compare_with_best(losses: Mapping[int, _Floats]) -> dict[int, LossDifference]:
     """Compare each version with the best one; the best one is left out."""
     best = find_best(losses)
     others = [version for version in losses if version != best]

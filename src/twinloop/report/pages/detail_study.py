@@ -34,7 +34,7 @@ from twinloop.report.quantity_text import format_number
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from twinloop.calibration.detail.differences import Difference
+    from twinloop.calibration.detail.differences import LossDifference
     from twinloop.calibration.detail.study import DetailStudy
 
 _DEFINITIONS: Final = (
@@ -105,7 +105,7 @@ def _add_differences(page: Page, study: DetailStudy) -> None:
     """Add the differences between levels, and those from the best version."""
     name = study.loss_name
 
-    def list_cells(difference: Difference) -> tuple[str, str]:
+    def list_cells(difference: LossDifference) -> tuple[str, str]:
         return format_difference(name, difference), difference.verdict
 
     levels = [
