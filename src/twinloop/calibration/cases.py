@@ -24,6 +24,8 @@ _Floats = NDArray[np.float64]
 
 #: The maximum number of compiled scenarios in the cache, for values that need a compilation.
 _CACHE_SIZE: Final = 16
+#: The model values of which recorded runs have measurements.
+LATENCIES: Final = ("dispatch_latency", "release_latency")
 
 
 @dataclass(frozen=True, repr=False)
@@ -356,7 +358,7 @@ def average_latencies(traces: Sequence[Trace]) -> dict[str, float]:
         if "latency" not in trace.manifest.facts:
             continue
         model = with_measured_latencies(trace)
-        for name in ("dispatch_latency", "release_latency"):
+        for name in LATENCIES:
             latencies.setdefault(name, []).append(getattr(model, name))
     return {name: float(np.mean(seconds)) for name, seconds in latencies.items()}
 

@@ -122,6 +122,11 @@ TERMS: Final = (
         ("criteria",),
     ),
     Term(
+        "crude baseline",
+        "List scheduling of the tasks of a run on free cores, with mean run times of training runs "
+        "and without any overhead. A simulator that is no better predicts nothing more.",
+    ),
+    Term(
         "CTS",
         "Core Trace Schema, a trace format of JSON files with the executions of tasks, samples of "
         "their processes and the nodes.",
@@ -155,6 +160,11 @@ TERMS: Final = (
         "A run that the calibration does not use, so that the assessment of the twin on it tests "
         "a prediction.",
         ("hold-out run", "held out"),
+    ),
+    Term(
+        "ideal simulator",
+        "A simulator that returns the mean of the repetitions of each workload. Its loss is the "
+        "least that a simulator without random parts can have.",
     ),
     Term(
         "identifiability",
@@ -196,6 +206,12 @@ TERMS: Final = (
         "lateness",
         "The delay of a submission against the recorded one in a replay with feedback. For a task "
         "with a deadline, the delay of its end after the deadline.",
+    ),
+    Term(
+        "level of detail",
+        "What a model represents, such as a link or a star of links. A study of it compares "
+        "versions of a scenario, each of which is calibrated.",
+        ("levels of detail",),
     ),
     Term(
         "live migration",

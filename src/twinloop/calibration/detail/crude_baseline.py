@@ -28,7 +28,7 @@ class MeanRunTimes:
     its name, else with its kind, else of all tasks.
     """
 
-    by_task: Mapping[tuple[str, ...], _Floats]
+    by_task: Mapping[str, _Floats]
     by_name: Mapping[str, float]
     by_kind: Mapping[str, float]
     overall: float
@@ -36,14 +36,15 @@ class MeanRunTimes:
     @classmethod
     def of(cls, cases: Sequence[Case]) -> MeanRunTimes:
         """Average the run times in the real runs of these cases."""
-        by_task: dict[tuple[str, ...], list[_Floats]] = defaultdict(list)
+        by_task: dict[str, list[_Floats]] = defaultdict(list)
         by_name: dict[str, list[float]] = defaultdict(list)
         by_kind: dict[str, list[float]] = defaultdict(list)
         every: list[float] = []
         for case in cases:
             names, kinds = _list_texts(case, "name"), _list_texts(case, "kind")
+            workload = case.compiled.workload.content_hash()
             for real in case.reals:
-                by_task[real.tasks].append(real.run_time)
+                by_task[workload].append(real.run_time)
                 for name, kind, seconds in zip(names, kinds, real.run_time.tolist(), strict=True):
                     if np.isfinite(seconds):
                         by_name[name].append(seconds)
@@ -52,7 +53,7 @@ class MeanRunTimes:
         for unknown in (by_name, by_kind):
             unknown.pop("", None)
         return cls(
-            {tasks: _average(np.stack(rows)) for tasks, rows in by_task.items()},
+            {workload: _average(np.stack(rows)) for workload, rows in by_task.items()},
             {name: float(np.mean(found)) for name, found in by_name.items()},
             {kind: float(np.mean(found)) for kind, found in by_kind.items()},
             float(np.mean(every)) if every else np.nan,
@@ -60,10 +61,10 @@ class MeanRunTimes:
 
     def predict(self, case: Case) -> tuple[_Floats, dict[str, int]]:
         """Predict the run time of each task of a case, and count the sources of the means."""
-        tasks = case.reals[0].tasks
-        same = self.by_task.get(tasks, np.full(len(tasks), np.nan))
+        count = len(case.reals[0].tasks)
+        same = self.by_task.get(case.compiled.workload.content_hash(), np.full(count, np.nan))
         counts = dict.fromkeys(("task", "name", "kind", "all"), 0)
-        times = np.empty(len(tasks))
+        times = np.empty(count)
         names, kinds = _list_texts(case, "name"), _list_texts(case, "kind")
         for place, (known, name, kind) in enumerate(zip(same.tolist(), names, kinds, strict=True)):
             if np.isfinite(known):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from twinloop.calibration.cases import Case
 from twinloop.calibration.losses import Loss, evaluate
 from twinloop.calibration.run_columns import TASK_COLUMNS, RunBatch, RunColumns
 from twinloop.description.errors import InputError
+from twinloop.scenario.identity import values_to_hash
 
 #: The needs of a loss of which a mean over repetitions makes sense.
 _AVERAGED: Final = frozenset({"makespan", "energy", "start", "end", "run_time", "wait", "cpu_time"})
@@ -32,7 +34,7 @@ class IdealError:
         return {"loss": self.loss, "runs": self.runs, "workloads": self.workloads}
 
 
-def compute_ideal_error(loss: Loss, cases: Sequence[Case]) -> IdealError | None:
+def compute_ideal_error(loss: Loss, cases: Iterable[Case]) -> IdealError | None:
     """Compute the error of the ideal simulator; None without repetitions.
 
     For the makespan it is the mean of |M - mean(M)| / M over the repetitions of a workload, and the
@@ -40,22 +42,27 @@ def compute_ideal_error(loss: Loss, cases: Sequence[Case]) -> IdealError | None:
 
     Args:
         loss: The loss.
-        cases: The workloads with their real runs.
+        cases: The workloads with their real runs; cases of the same scenario are one workload.
     """
     if not loss.needs <= _AVERAGED:
         return None
-    losses, count = [], 0
+    repetitions: dict[str, list[RunColumns]] = {}
     for case in cases:
-        if len(case.reals) < 2:
+        values = values_to_hash(case.scenario.to_manifest())
+        key = json.dumps(values, sort_keys=True, default=str)
+        repetitions.setdefault(key, []).extend(case.reals)
+    losses, count = [], 0
+    for reals in repetitions.values():
+        if len(reals) < 2:
             continue
-        twin = RunBatch.of_runs([average_runs(case.reals)])
+        twin = RunBatch.of_runs([average_runs(reals)])
         try:
-            each = [evaluate(loss, [real], twin).losses[0] for real in case.reals]
+            each = [evaluate(loss, [real], twin).losses[0] for real in reals]
         except InputError:  # the loss compares repetitions with each other
-            each = list(evaluate(loss, case.reals, twin).losses)
+            each = list(evaluate(loss, reals, twin).losses)
         if np.isfinite(each).all():
             losses.append(float(np.mean(each)))
-            count += len(case.reals)
+            count += len(reals)
     return IdealError(float(np.mean(losses)), count, len(losses)) if losses else None
 
 

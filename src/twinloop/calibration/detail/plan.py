@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from twinloop import __version__
-from twinloop.calibration.cases import Case, make_cases
+from twinloop.calibration.cases import LATENCIES, Case, make_cases
 from twinloop.calibration.detail.inactive_parameters import find_inactive_parameters
 from twinloop.calibration.detail.levels import Levels, Version
 from twinloop.calibration.detail.spec_sheet import SpecSheet
@@ -19,6 +19,7 @@ from twinloop.calibration.parameters.applicability import refuse_inapplicable
 from twinloop.calibration.parameters.file_format import journal_text
 from twinloop.calibration.parameters.kinds import Parameter
 from twinloop.calibration.parameters.space import Space
+from twinloop.calibration.parameters.values import declare_values
 from twinloop.calibration.run import NamedRuns, refuse_incomparable
 from twinloop.calibration.search.minimisation import SearchBudget
 from twinloop.calibration.search.objective import TwinObjective
@@ -75,10 +76,10 @@ class DetailPlan:
         for number, space in spaces.items():
             refuse_inapplicable(space, cases[number], parameters)
         return {
-            version.number: self._make_version(
-                version, spaces[version.number], skipped[version.number]
+            each.number: self._make_version(
+                each, cases[each.number], spaces[each.number], skipped[each.number]
             )
-            for version in self.levels.versions
+            for each in self.levels.versions
         }
 
     def make_cases(
@@ -149,9 +150,14 @@ class DetailPlan:
         return spaces, skipped
 
     def _make_version(
-        self, version: Version, space: Space, skipped: tuple[str, ...]
+        self, version: Version, first: list[Case], space: Space, skipped: tuple[str, ...]
     ) -> PlannedVersion:
-        cases = self.make_cases(version, self.training, space.names)
+        # The cases without parameters are those with them, unless these add values to the scenario
+        # or replace measured latencies.
+        is_equal = not set(LATENCIES) & set(space.names) and all(
+            declare_values(case.scenario, space.names) == case.scenario for case in first
+        )
+        cases = first if is_equal else self.make_cases(version, self.training, space.names)
         training = self._make_objective(space, cases)
         refuse_incomparable(training)
         names = {TRAINING: _list_names(self.training, cases)}

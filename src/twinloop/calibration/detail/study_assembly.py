@@ -15,7 +15,6 @@ from twinloop.calibration.detail.study import DetailStudy
 from twinloop.calibration.detail.study_execution import Result, SearchId, StudyResults
 from twinloop.calibration.detail.study_tables import BASELINE, make_tables
 from twinloop.calibration.detail.version_runs import TRAINING, VALIDATION, compare_runs
-from twinloop.calibration.run import NamedRuns
 
 _Rows = list[dict[str, Any]]
 #: The largest number of failed searches in the notes.
@@ -32,10 +31,7 @@ def make_study(
     first = versions[min(versions)]
     tables = _list_rows(versions, results)
     baseline = _add_baseline(plan, first, tables["losses"])
-    everything = NamedRuns(
-        plan.training.traces + plan.held_out.traces, plan.training.names + plan.held_out.names
-    )
-    ideal = compute_ideal_error(plan.loss, plan.make_cases(first.version, everything))
+    ideal = compute_ideal_error(plan.loss, (case for _, case, _ in _list_cases(first)))
     objective = first.runs.training
     return DetailStudy(
         factors=plan.levels.factors,

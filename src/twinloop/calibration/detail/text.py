@@ -238,11 +238,6 @@ def _describe_recommendation(study: DetailStudy) -> Iterator[str]:
     else:
         text += ": the best version"
     yield f"{text}."
-    if study.ideal is not None:
-        yield (
-            "An ideal simulator, which returns the mean of the repetitions, would have a loss of "
-            f"{format_loss(name, study.ideal['loss'])}."
-        )
     for what, difference in (
         ("the crude baseline", study.difference_from_baseline),
         ("the values of the specification sheet", study.difference_from_spec_sheet),
@@ -258,6 +253,11 @@ def _describe_recommendation(study: DetailStudy) -> Iterator[str]:
         else:
             text = f"compared with {what}: {format_difference(name, difference)}, no interval"
         yield f"It is {text}."
+    if study.ideal is not None:
+        yield (
+            "An ideal simulator, which returns the mean of the repetitions, would have a loss of "
+            f"{format_loss(name, study.ideal['loss'])}."
+        )
 
 
 def _describe_warm_start(study: DetailStudy) -> Iterator[str]:

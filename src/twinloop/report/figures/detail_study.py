@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -72,7 +72,7 @@ def plot_version_losses(study: DetailStudy) -> Figure:
                 }
             },
         )
-    _add_references(figure, study, scale)
+    _add_references(figure, study, scale, names)
     figure.update_layout(
         barmode="group",
         height=_REST_HEIGHT + _BAR_HEIGHT * max(len(study.versions), len(groups)),
@@ -81,7 +81,8 @@ def plot_version_losses(study: DetailStudy) -> Figure:
             "type": "category",
             "categoryorder": "array",
             "categoryarray": [escape_label(name) for name in reversed(names)],
-            "automargin": True,
+            "tickvals": [escape_label(name) for name in names],
+            "ticktext": [escape_label(name) for name in names],
         },
         hovermode="closest",
     )
@@ -162,19 +163,22 @@ def _find_version(versions: tuple[Version, ...], labels: dict[str, str]) -> Vers
     return next((each for each in versions if dict(each.labels) == labels), None)
 
 
-def _add_references(figure: Figure, study: DetailStudy, scale: float) -> None:
-    references: list[tuple[str, Any, str]] = []
-    if study.ideal is not None:
-        references.append(("noise floor", study.ideal["loss"], "dot"))
-    if study.baseline is not None:
-        references.append(("crude baseline", study.baseline["loss"], "dash"))
-    for place, (name, loss, dash) in enumerate(references):
-        figure.add_vline(
-            x=scale * loss,
+def _add_references(figure: Figure, study: DetailStudy, scale: float, names: list[str]) -> None:
+    """Add a line for the noise floor, and one for the crude baseline."""
+    for name, reference, dash in (
+        ("noise floor", study.ideal, "dot"),
+        ("crude baseline", study.baseline, "dash"),
+    ):
+        if reference is None:
+            continue
+        loss = reference["loss"]
+        figure.add_scatter(
+            x=[scale * loss] * len(names),
+            y=[escape_label(each) for each in names],
+            mode="lines+markers",
             line={"color": colours.LIMIT, "dash": dash},
-            annotation={
-                "text": f"{name}: {format_loss(study.loss_name, loss)}",
-                "yshift": 14 * place,
-            },
-            annotation_position="top right",
+            marker={"symbol": "line-ns-open", "size": 14},
+            name=f"{name}: {format_loss(study.loss_name, loss)}",
+            hovertemplate=f"{name}: %{{x:.4g}}<extra></extra>",
+            meta={"columns": {"y": "group", "x": name}},
         )

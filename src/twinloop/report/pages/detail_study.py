@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 _DEFINITIONS: Final = (
     ("version", "the scenario with one level of each factor"),
-    ("noise floor", "the loss of an ideal simulator, which returns the mean of the repetitions"),
-    ("crude baseline", "list scheduling on free cores with mean run times, without overheads"),
     ("before", "the loss with the values in the scenario, without calibration"),
     ("predict", "nothing measured in a run is an input of its simulation"),
     ("replay", "measured quantities of a run are inputs of its simulation"),
