@@ -57,7 +57,7 @@ OUTPUTS = {"output", "picture", "bundle"}
 INPUTS = {
     *("path", "source", "scenario", "factors", "real", "twin", "a", "b", "study", "plan", "what"),
     *("sstat", "merge", "criteria", "repeat", "params", "validate", "black_box", "fit", "traces"),
-    *("fitted_to", "folder", "dag"),
+    *("fitted_to", "folder", "dag", "levels", "spec_sheet"),
 }
 #: Commands that keep their output after a failure, to resume from it.
 RESUMED = {"calibrate", "explore", "confirm", "loop"}

@@ -123,8 +123,12 @@ def calibrate_levels(
         warm_start=warm_start,
         allow_code=allow_code,
     )
+    store = None if folder is None else Path(folder)
+    if store is not None:
+        _check_folder(store)
     versions = plan.make_versions(parameters)
-    store = None if folder is None else _prepare_folder(Path(folder))
+    if store is not None:
+        make_folder(store)
     is_remote = on is not None and _ADDRESS in on
     worker = VersionWorker(
         {number: each.runs for number, each in versions.items()},
@@ -171,8 +175,8 @@ def _read_seeds(given: int | Sequence[int]) -> tuple[int, ...]:
     return seeds
 
 
-def _prepare_folder(folder: Path) -> Path:
-    """Create the folder of a study; raise an error if it contains something else."""
+def _check_folder(folder: Path) -> None:
+    """Raise an error if the folder of a study contains something else."""
     if folder.exists() and not folder.is_dir():
         raise InputError(
             "is not a folder",
@@ -191,5 +195,3 @@ def _prepare_folder(folder: Path) -> Path:
                     file=folder,
                     remedy="name a folder that does not exist",
                 )
-    make_folder(folder)
-    return folder

@@ -14,6 +14,8 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.calibration.detail.study import DetailStudy
 
+#: With fewer runs or workloads the verdict has a warning.
+MIN_UNITS: Final = 5
 #: Losses that are relative errors, which are shown in per cent.
 RELATIVE: Final = frozenset(
     {"makespan", "L1", "L2", "mean-task", "max-task", "energy", "power", "mrea"}
@@ -286,6 +288,8 @@ def describe_rule(study: DetailStudy) -> str:
     if len(study.settings["seeds"]) < 2:
         missing.append("between searches")
     limits = f" Variation {' and '.join(missing)} is unknown." if missing else ""
+    if 1 < len(study.compared_units) < MIN_UNITS:
+        limits += f" With {units} only large differences are distinguishable."
     if study.used == TRAINING:
         limits += " No run was held out: a version may only follow the noise of these runs."
     return (
