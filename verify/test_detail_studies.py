@@ -14,6 +14,8 @@ from tests.calibration.detail_runs import LEVELS, PARAMETERS, list_runs
 from tests.calibration.test_detail_study import CLOCKS
 from twinloop.calibration import calibrate_levels
 
+#: Number of studies of equal versions.
+STUDIES = 60
 STUDY = """
 import sys
 from verify.test_detail_studies import run_study
@@ -71,3 +73,28 @@ def test_a_killed_study_continues_with_the_same_bytes(
     running.wait()
     run_study(again)
     assert read_files(again) == read_files(folder)
+
+
+def test_equal_versions_are_rarely_distinguished(capsys: pytest.CaptureFixture[str]) -> None:
+    """Searches that have not converged differ by chance; 95 % of the intervals contain 0."""
+    training, held_out = list_runs()
+    wrong, contained = 0, 0
+    for study in range(STUDIES):
+        found = calibrate_levels(
+            training,
+            {"platform": {"one": "1x3", "other": "1x3"}, "model.decision_interval": [0, 7]},
+            parameters=PARAMETERS,
+            validation=held_out,
+            budget=10,
+            seeds=range(3 * study, 3 * study + 3),
+            analysis=0,
+        )
+        (difference,) = (each for each in found.level_differences if each.factor == "platform")
+        low, high = difference.difference.low, difference.difference.high
+        assert low is not None
+        assert high is not None
+        wrong += difference.difference.verdict != "equal"
+        contained += low <= 0 <= high
+    with capsys.disabled():
+        print(f"\n{contained} of {STUDIES} studies of equal versions have 0 in the interval")
+    assert wrong <= 0.1 * STUDIES

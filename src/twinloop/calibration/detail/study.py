@@ -28,6 +28,7 @@ from twinloop.calibration.detail.study_tables import (
 )
 from twinloop.calibration.detail.verdict import (
     LevelDifference,
+    choose_unit,
     collect_losses,
     compare_levels,
     compare_with_best,
@@ -117,6 +118,11 @@ class DetailStudy:
     def compared_losses(self) -> dict[int, _Floats]:
         """The losses that versions are compared by: a row per search, a column per run."""
         return self._compared[0]
+
+    @property
+    def compared_unit(self) -> str:
+        """What the differences of versions are paired by: `run` or `workload`."""
+        return choose_unit(self.losses.filter(values=FITTED, used=self.used))
 
     @property
     def compared_units(self) -> list[str]:

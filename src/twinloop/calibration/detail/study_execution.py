@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Final, TypeAlias
 
 from twinloop.calibration.detail.inactive_parameters import find_inactive_parameters
+from twinloop.calibration.detail.levels import Version
 from twinloop.calibration.detail.plan import DetailPlan, PlannedVersion
 from twinloop.calibration.detail.spec_sheet import SpecSheet
 from twinloop.calibration.detail.study_tables import (
@@ -47,6 +48,21 @@ def make_key(**parts: Any) -> str:
     """
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def derive_seed(seed: int, version: Version) -> int:
+    """Derive the seed of the search of a version.
+
+    With the same seed, searches of versions with the same parameters would try the same points, and
+    their results would not be independent.
+
+    >>> from twinloop.calibration.detail.levels import Levels
+    >>> first, second = Levels.of({"policy": ["fcfs", "sjf"]}).versions
+    >>> derive_seed(0, first) == derive_seed(0, second)
+    False
+    """
+    text = json.dumps([seed, dict(version.labels)], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
 
 @dataclass(frozen=True)
@@ -143,8 +159,10 @@ class StudyExecution:
         return {(t.version, t.seed): row for t, row in zip(tasks, self._do(tasks), strict=True)}
 
     def _make_search(self, number: int, seed: int, start: Mapping[str, Any] | None) -> SearchTask:
-        key = make_key(search=self.versions[number].identity, seed=seed, start=start)
-        return SearchTask(key, number, seed, start)
+        planned = self.versions[number]
+        own_seed = derive_seed(seed, planned.version)
+        key = make_key(search=planned.identity, seed=own_seed, start=start)
+        return SearchTask(key, number, seed, own_seed, start)
 
     def _search_from_others(self, cold: Mapping[SearchId, Result]) -> dict[SearchId, Result]:
         """Search each version but the first from the values fitted to an earlier one.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from twinloop.calibration.detail.differences import LEVEL, SMALLEST, LossDifference
+from twinloop.calibration.detail.study_tables import FITTED
 from twinloop.calibration.detail.verdict import LevelDifference
 from twinloop.calibration.detail.version_runs import TRAINING
 from twinloop.description.safe_text import join_lines
@@ -14,6 +17,8 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.calibration.detail.study import DetailStudy
 
+#: Training losses that differ by more than this factor between seeds are named.
+SPREAD_OF_SEEDS: Final = 1.25
 #: With fewer runs or workloads the verdict has a warning.
 MIN_UNITS: Final = 5
 #: Losses that are relative errors, which are shown in per cent.
@@ -160,6 +165,7 @@ def describe_verdict(study: DetailStudy) -> Iterator[str]:
     yield from _describe_without_effect(study)
     yield from _describe_recommendation(study)
     yield from _describe_warm_start(study)
+    yield from _describe_convergence(study)
     yield describe_rule(study)
 
 
@@ -277,10 +283,34 @@ def _describe_warm_start(study: DetailStudy) -> Iterator[str]:
     )
 
 
+def _describe_convergence(study: DetailStudy) -> Iterator[str]:
+    """Warn if searches with different seeds end at different training losses.
+
+    Differences below the noise floor are left out.
+    """
+    least = max(SMALLEST, 0.0 if study.ideal is None else float(study.ideal["loss"]))
+    spread = (
+        study.searches.filter(values=FITTED)
+        .group_by("version", maintain_order=True)
+        .agg(low=pl.col("training_loss").min(), high=pl.col("training_loss").max())
+        .filter(pl.col("high") - pl.col("low") > least)
+        .filter(pl.col("high") > SPREAD_OF_SEEDS * pl.col("low"))
+    )
+    if spread.height:
+        name = study.loss_name
+        worst = spread.sort(pl.col("high") / pl.col("low"), descending=True).row(0, named=True)
+        yield (
+            f"Searches of {spread.height} of {len(study.versions)} versions end at different "
+            f"training losses with different seeds, of {study.get_version(worst['version']).name} "
+            f"at {format_loss(name, worst['low'])} to {format_loss(name, worst['high'])}: a larger "
+            "budget may change the verdict."
+        )
+
+
 def describe_rule(study: DetailStudy) -> str:
     """Describe the statistical rule of the verdict, and what it holds for."""
-    by_run = set(study.compared_units) <= {str(run["name"]) for run in study.runs}
-    units = format_count(len(study.compared_units), "run" if by_run else "workload")
+    unit = study.compared_unit
+    units = format_count(len(study.compared_units), unit)
     kind = "training" if study.used == TRAINING else "held-out"
     missing = []
     if len(study.compared_units) < 2:
@@ -290,6 +320,12 @@ def describe_rule(study: DetailStudy) -> str:
     limits = f" Variation {' and '.join(missing)} is unknown." if missing else ""
     if 1 < len(study.compared_units) < MIN_UNITS:
         limits += f" With {units} only large differences are distinguishable."
+    compared = study.losses.filter(values=FITTED, used=study.used)
+    if (missing_units := compared[unit].n_unique() - len(study.compared_units)) > 0:
+        limits += (
+            f" {format_count(missing_units, unit)} had no loss in some search, such as a simulation "
+            "that failed, and are left out in all versions."
+        )
     if study.used == TRAINING:
         limits += " No run was held out: a version may only follow the noise of these runs."
     return (

@@ -50,6 +50,15 @@ class LevelDifference:
         }
 
 
+def choose_unit(losses: pl.DataFrame) -> str:
+    """Choose what the differences are paired by: `workload`, or `run` if there are few workloads.
+
+    >>> choose_unit(pl.DataFrame({"workload": ["a", "a", "b"]}))
+    'run'
+    """
+    return "workload" if losses["workload"].n_unique() >= MIN_WORKLOADS else "run"
+
+
 def collect_losses(losses: pl.DataFrame, used: str) -> tuple[dict[int, _Floats], list[str]]:
     """Collect the losses of each version, a row per search and a column per run, and the runs.
 
@@ -61,7 +70,7 @@ def collect_losses(losses: pl.DataFrame, used: str) -> tuple[dict[int, _Floats],
         used: `training` or `validation`.
     """
     chosen = losses.filter(used=used)
-    unit = "workload" if chosen["workload"].n_unique() >= MIN_WORKLOADS else "run"
+    unit = choose_unit(chosen)
     complete = (
         chosen.group_by(unit, maintain_order=True)
         .agg(pl.col("loss").is_finite().all())

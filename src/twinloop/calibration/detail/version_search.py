@@ -17,6 +17,7 @@ from twinloop.calibration.detail.version_runs import VersionRuns
 from twinloop.calibration.identifiability import analyse_identifiability
 from twinloop.calibration.search.minimisation import History, SearchBudget, minimise
 from twinloop.calibration.search.objective import FailureCounts, TwinObjective
+from twinloop.calibration.search.stage import refine_by_least_squares
 from twinloop.description.errors import TwinloopError
 
 _Floats = NDArray[np.float64]
@@ -28,11 +29,12 @@ _MAX_REASONS: Final = 3
 
 @dataclass(frozen=True)
 class SearchTask:
-    """One search: a version, the seed, and the values to start from."""
+    """One search: a version, the seed of the study, its own seed, and the values to start from."""
 
     key: str
     version: int
     seed: int
+    search_seed: int
     #: Values of another version; None: the search starts without them.
     start: Mapping[str, Any] | None = None
 
@@ -112,7 +114,7 @@ class VersionWorker:
             objective,
             optimiser=self.optimiser,
             budget=self.budget,
-            seed=task.seed,
+            seed=task.search_seed,
             journal=self.get_journal(task.key),
             header={"key": task.key},
             start=start,
@@ -136,8 +138,11 @@ class VersionWorker:
         best = np.array(task.point)
         row: dict[str, Any] = {"no_effect": find_parameters_without_effect(objective, best)}
         if task.evaluations:
+            # Intervals are those around a minimum, which a search comes close to.
+            history = History(objective.space, best[np.newaxis], objective(best[np.newaxis]), "", 0)
+            refined = refine_by_least_squares(objective, history).best_point
             found = analyse_identifiability(
-                objective, best, budget=task.evaluations, facts=task.facts
+                objective, refined, budget=task.evaluations, facts=task.facts
             ).to_dict()
             found.pop("profiles")
             row["identifiability"] = found
