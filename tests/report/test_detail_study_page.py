@@ -11,6 +11,7 @@ from tests.report.page_reader import EVIL, PageReader, check_loads_nothing, read
 from twinloop.calibration import DetailStudy, calibrate_levels
 from twinloop.report import plot_detail_study, write_detail_study_page
 from twinloop.report.figures.detail_study import plot_version_losses
+from twinloop.report.view.index import Index
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +85,13 @@ def test_names_are_text_not_markup(study: DetailStudy, tmp_path: Path) -> None:
     assert EVIL in page.text
     assert sum(tag == "script" for tag, _ in page.tags) == 3
     assert "<script" not in json.dumps(read_figures(page))
+
+
+def test_the_browser_lists_a_study_with_its_factors_and_the_version(
+    study: DetailStudy, tmp_path: Path
+) -> None:
+    study.save(tmp_path / "detail")
+    (entry,), _ = Index(tmp_path).entries()
+    assert study.recommended is not None
+    assert (entry.kind, entry.title) == ("detail", "policy, decision_interval, contention")
+    assert entry.verdict == study.recommended.name

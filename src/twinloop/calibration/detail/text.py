@@ -323,8 +323,8 @@ def describe_rule(study: DetailStudy) -> str:
     compared = study.losses.filter(values=FITTED, used=study.used)
     if (missing_units := compared[unit].n_unique() - len(study.compared_units)) > 0:
         limits += (
-            f" {format_count(missing_units, unit)} had no loss in some search, such as a simulation "
-            "that failed, and are left out in all versions."
+            f" {format_count(missing_units, unit)} had no loss in some search (a "
+            "simulation failed) and are left out in all versions."
         )
     if study.used == TRAINING:
         limits += " No run was held out: a version may only follow the noise of these runs."

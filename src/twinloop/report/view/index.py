@@ -141,6 +141,7 @@ def _describe(entry: Entry, folder: Path, kind: Kind) -> Entry:
         "run": _describe_run,
         "fit": _describe_fit,
         "study": _describe_study,
+        "detail": _describe_detail,
         "confirmation": _describe_confirmation,
     }.get(kind.name, _describe_loop)(entry, folder, content)
 
@@ -221,6 +222,17 @@ def _describe_study(entry: Entry, folder: Path, content: Mapping[str, Any]) -> E
         progress = f"{done:,} of {format_count(len(planned), 'run')} done"
     title = ", ".join(get_object(get_object(content, "design"), "factors"))
     return replace(entry, title=title, verdict=progress)
+
+
+def _describe_detail(entry: Entry, folder: Path, content: Mapping[str, Any]) -> Entry:
+    factors = content.get("factors")
+    names = [
+        str(factor.get("name"))
+        for factor in (factors if isinstance(factors, list) else ())
+        if isinstance(factor, dict)
+    ]
+    recommended = get_object(content, "results").get("recommended")
+    return replace(entry, title=", ".join(names), verdict=str(recommended or ""))
 
 
 def _read_finished_keys(journal: Path) -> set[str]:
