@@ -95,6 +95,12 @@ def test_the_ideal_simulator_returns_the_mean_of_the_repetitions() -> None:
     mean = (a + b) / 2
     assert found.loss == pytest.approx((abs(a - mean) / a + abs(b - mean) / b) / 2)
     assert (found.runs, found.workloads) == (2, 1)
+    # A repetition that is not compared counts for the mean alone.
+    other = Case.of([make_truth(1, 2)], scenario=make_scenario(1))
+    found = compute_ideal_error(get_loss("makespan"), [case], [other])
+    assert found is not None
+    mean = (a + b + other.reals[0].makespan) / 3
+    assert found.loss == pytest.approx((abs(a - mean) / a + abs(b - mean) / b) / 2)
     alone = Case.of([make_truth(1, 0)], scenario=make_scenario(1))
     assert compute_ideal_error(get_loss("makespan"), [alone]) is None
 
@@ -121,7 +127,7 @@ def test_a_list_schedule_of_a_graph_by_hand() -> None:
 def test_independent_tasks_are_scheduled_as_by_fcfs() -> None:
     scenario = make_scenario(5)
     (case,) = make_cases([simulate(scenario)], scenario=scenario)
-    twin = simulate_baseline(case, MeanRunTimes.of([case]).predict(case)[0])
+    twin = simulate_baseline(case, MeanRunTimes.of([case]).predict(case)[0], 3.0)
     assert twin[0].end == pytest.approx(case.reals[0].end)
     assert twin[0].makespan == pytest.approx(case.reals[0].makespan)
 

@@ -79,8 +79,8 @@ class MeanRunTimes:
         return times, counts
 
 
-def simulate_baseline(case: Case, run_times: _Floats) -> RunBatch:
-    """Schedule the tasks of a case on the cores of its platform, in the order of the workload."""
+def simulate_baseline(case: Case, run_times: _Floats, total: float) -> RunBatch:
+    """Schedule the tasks of a case on a number of cores, in the order of the workload."""
     arrays = case.compiled.arrays
     parents = [
         arrays.parents[arrays.parent_offsets[i] : arrays.parent_offsets[i + 1]].tolist()
@@ -88,9 +88,7 @@ def simulate_baseline(case: Case, run_times: _Floats) -> RunBatch:
     ]
     cores = arrays.cores * np.maximum(arrays.nodes, 1)
     submit = np.nan_to_num(arrays.submit)
-    start, end = schedule_list(
-        submit, cores, run_times, parents, case.scenario.effective_platform().total_cores
-    )
+    start, end = schedule_list(submit, cores, run_times, parents, total)
     ran = case.part if case.part is not None else np.ones(len(arrays), dtype=bool)
     return RunBatch.of(
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ class IdealError:
     """The mean loss of a simulator that returns the mean of the repetitions of each workload."""
 
     loss: float
-    #: The number of runs that are repetitions, and of their workloads.
+    #: The number of runs whose losses are averaged, and of their workloads.
     runs: int
     workloads: int
 
@@ -34,36 +34,43 @@ class IdealError:
         return {"loss": self.loss, "runs": self.runs, "workloads": self.workloads}
 
 
-def compute_ideal_error(loss: Loss, cases: Iterable[Case]) -> IdealError | None:
-    """Compute the error of the ideal simulator; None without repetitions.
+def compute_ideal_error(
+    loss: Loss, cases: Sequence[Case], others: Sequence[Case] = ()
+) -> IdealError | None:
+    """Compute the error of the ideal simulator on real runs; None if they have no repetitions.
 
-    For the makespan it is the mean of |M - mean(M)| / M over the repetitions of a workload, and the
-    mean of this over the workloads that were repeated.
+    For the makespan M it is the mean of |M - mean(M)| / M over the runs of a workload, and the mean
+    of this over the workloads that were repeated.
 
     Args:
         loss: The loss.
-        cases: The workloads with their real runs; cases of the same scenario are one workload.
+        cases: The workloads with the real runs that are compared.
+        others: Further runs of the same workloads, which only the means of repetitions include.
     """
     if not loss.needs <= _AVERAGED:
         return None
     repetitions: dict[str, list[RunColumns]] = {}
-    for case in cases:
-        values = values_to_hash(case.scenario.to_manifest())
-        key = json.dumps(values, sort_keys=True, default=str)
-        repetitions.setdefault(key, []).extend(case.reals)
+    for case in (*cases, *others):
+        repetitions.setdefault(_identify(case), []).extend(case.reals)
     losses, count = [], 0
-    for reals in repetitions.values():
-        if len(reals) < 2:
+    for case in cases:
+        every = repetitions[_identify(case)]
+        if len(every) < 2:
             continue
-        twin = RunBatch.of_runs([average_runs(reals)])
+        twin = RunBatch.of_runs([average_runs(every)])
         try:
-            each = [evaluate(loss, [real], twin).losses[0] for real in reals]
+            each = [evaluate(loss, [real], twin).losses[0] for real in case.reals]
         except InputError:  # the loss compares repetitions with each other
-            each = list(evaluate(loss, reals, twin).losses)
+            each = list(evaluate(loss, every, twin).losses)
         if np.isfinite(each).all():
             losses.append(float(np.mean(each)))
-            count += len(reals)
+            count += len(case.reals)
     return IdealError(float(np.mean(losses)), count, len(losses)) if losses else None
+
+
+def _identify(case: Case) -> str:
+    """Identify the workload of a case: cases of equal scenarios are repetitions."""
+    return json.dumps(values_to_hash(case.scenario.to_manifest()), sort_keys=True, default=str)
 
 
 def average_runs(reals: Sequence[RunColumns]) -> RunColumns:

@@ -8,7 +8,12 @@ from functools import partial
 from typing import Any
 
 from twinloop import __version__
-from twinloop.calibration.cases import LATENCIES, Case, make_cases
+from twinloop.calibration.cases import (
+    LATENCIES,
+    Case,
+    make_cases,
+    read_declared_scenario,
+)
 from twinloop.calibration.detail.inactive_parameters import find_inactive_parameters
 from twinloop.calibration.detail.levels import Levels, Version
 from twinloop.calibration.detail.spec_sheet import SpecSheet
@@ -98,6 +103,11 @@ class DetailPlan:
             allow_code=self.allow_code,
             power_step=defaults.find_power_step(self.training.traces[0]) if needs_power else None,
         )
+
+    def count_cores(self, case: Case) -> float:
+        """Count the cores of the platform of a case, in the scenario that the levels change."""
+        scenario = self.scenario or read_declared_scenario(case.traces[0], case.name)
+        return float(scenario.effective_platform().total_cores)
 
     def _make_first_cases(self, version: Version) -> list[Case]:
         """Make the cases of the training runs; an error that only a later version has names it."""

@@ -31,8 +31,12 @@ def make_study(
     first = versions[min(versions)]
     tables = _list_rows(versions, results)
     baseline = _add_baseline(plan, first, tables["losses"])
-    ideal = compute_ideal_error(plan.loss, (case for _, case, _ in _list_cases(first)))
-    objective = first.runs.training
+    training, validation = first.runs.training, first.runs.validation
+    ideal = (
+        compute_ideal_error(plan.loss, training.cases)
+        if validation is None
+        else compute_ideal_error(plan.loss, validation.cases, training.cases)
+    )
     return DetailStudy(
         factors=plan.levels.factors,
         versions=plan.levels.versions,
@@ -44,8 +48,8 @@ def make_study(
             for number, row in results.analyses.items()
         },
         settings={
-            "loss": objective.loss.name,
-            "aggregation": objective.aggregation,
+            "loss": training.loss.name,
+            "aggregation": training.aggregation,
             "optimiser": plan.optimiser,
             "budget": plan.budget.evaluations,
             "seeds": list(plan.seeds),
@@ -193,7 +197,7 @@ def _add_baseline(plan: DetailPlan, version: PlannedVersion, rows: _Rows) -> dic
         times, sources = means.predict(case)
         for source, count in sources.items():
             counts[source] = counts.get(source, 0) + count
-        twin = simulate_baseline(case, times)
+        twin = simulate_baseline(case, times, plan.count_cores(case))
         for run, workload, loss in compare_runs(plan.loss, case, names, twin):
             losses.setdefault(used, []).append(loss)
             common = {"values": BASELINE, "run": run, "workload": workload, "used": used}

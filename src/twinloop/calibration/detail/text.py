@@ -110,8 +110,8 @@ def describe_references(study: DetailStudy) -> Iterator[str]:
     else:
         yield (
             f"noise floor (ideal simulator): {format_loss(name, study.ideal['loss'])}, from "
-            f"{format_count(study.ideal['runs'], 'repetition')} of "
-            f"{format_count(study.ideal['workloads'], 'workload')}"
+            f"{format_count(study.ideal['runs'], 'run')} of "
+            f"{format_count(study.ideal['workloads'], 'workload')} with repetitions"
         )
     if study.baseline is None:
         yield f"crude baseline (list scheduling with mean run times): none for the loss {name}"
@@ -321,6 +321,9 @@ def describe_rule(study: DetailStudy) -> str:
     if 1 < len(study.compared_units) < MIN_UNITS:
         limits += f" With {units} only large differences are distinguishable."
     compared = study.losses.filter(values=FITTED, used=study.used)
+    if unit == "run":
+        workloads = format_count(compared["workload"].n_unique(), "workload")
+        limits += f" It holds for further runs of {workloads}."
     if (missing_units := compared[unit].n_unique() - len(study.compared_units)) > 0:
         limits += (
             f" {format_count(missing_units, unit)} had no loss in some search (a "
