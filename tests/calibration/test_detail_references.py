@@ -79,6 +79,8 @@ def test_a_level_is_compared_in_pairs_of_versions_that_are_equal_otherwise() -> 
     # The version without a partner, with seed 2, does not count for the policy.
     assert [(each.factor, each.pairs) for each in found] == [("policy", 1), ("seed", 1)]
     assert [each.difference.estimate for each in found] == pytest.approx([-0.3, -0.4])
+    # The best version is the second: with its seed there is no pair of policies.
+    assert [each.at_best is None for each in found] == [True, False]
 
 
 def test_a_difference_too_small_to_matter_does_not_count() -> None:

@@ -189,7 +189,8 @@ def _describe_levels(name: str, found: LevelDifference) -> str:
             f"{format_difference(name, difference)}, without an interval: more runs or seeds are "
             "needed"
         )
-    if found.pairs > 1 and found.smallest < -SMALLEST and found.largest > SMALLEST:
+    # The levels matter more with some levels of the other factors than with others.
+    if found.largest - found.smallest > max(abs(difference.estimate), SMALLEST):
         low, high = (
             _format_points(end) if name in RELATIVE else f"{end:.3g}"
             for end in (found.smallest, found.largest)
@@ -198,6 +199,11 @@ def _describe_levels(name: str, found: LevelDifference) -> str:
             f"; it depends on the other factors: the loss of {found.level} minus that of "
             f"{found.other} is {low} to {high} in single pairs of versions"
         )
+        if found.at_best is not None:
+            text += (
+                f", and {format_difference(name, found.at_best)} with the other levels of the best "
+                "version"
+            )
     return f"{text}."
 
 

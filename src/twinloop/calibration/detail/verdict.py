@@ -36,6 +36,8 @@ class LevelDifference:
     largest: float
     #: The number of pairs of versions.
     pairs: int
+    #: The difference with the other levels of the best version; None if there is no such pair.
+    at_best: LossDifference | None
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values."""
@@ -47,6 +49,7 @@ class LevelDifference:
             "smallest": self.smallest,
             "largest": self.largest,
             "pairs": self.pairs,
+            "at_best": None if self.at_best is None else self.at_best.to_dict(),
         }
 
 
@@ -98,14 +101,15 @@ def compare_levels(
     factors: Sequence[DetailFactor], versions: Sequence[Version], losses: Mapping[int, _Floats]
 ) -> Iterator[LevelDifference]:
     """Compare each pair of levels of each factor."""
-    known = [version for version in versions if version.number in losses]
+    known = {version.number: version for version in versions if version.number in losses}
+    best = known[find_best(losses)] if known else None
     for factor in factors:
         pairs_of_levels = list(combinations(factor.levels, 2))
         for other, level in pairs_of_levels:
             pairs = [
                 (a, b)
-                for a in known
-                for b in known
+                for a in known.values()
+                for b in known.values()
                 if a.labels[factor.path] == level
                 and b.labels[factor.path] == other
                 and a.count_differences(b) == 1
@@ -116,6 +120,11 @@ def compare_levels(
             for a, b in pairs:
                 weights[a.number], weights[b.number] = 1 / len(pairs), -1 / len(pairs)
             single = [float(losses[a.number].mean() - losses[b.number].mean()) for a, b in pairs]
+            at_best = [
+                compare_losses(losses, {a.number: 1.0, b.number: -1.0}, len(pairs_of_levels))
+                for a, b in pairs
+                if best is not None and _is_beside(best, a, factor.path)
+            ]
             yield LevelDifference(
                 factor.name,
                 level,
@@ -124,7 +133,13 @@ def compare_levels(
                 min(single),
                 max(single),
                 len(pairs),
+                at_best[0] if at_best else None,
             )
+
+
+def _is_beside(best: Version, version: Version, path: str) -> bool:
+    """Whether a version has the levels of the best one, apart from those of a factor."""
+    return all(version.labels[each] == best.labels[each] for each in best.labels if each != path)
 
 
 def find_best(losses: Mapping[int, _Floats]) -> int:
