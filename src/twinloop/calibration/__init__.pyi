@@ -24,6 +24,7 @@ from .search.objective import TwinObjective
 from .search.parameter_recovery import RecoveryRanking, measure_distance
 from .search.selection import rank_losses_and_optimisers
 from .splits import hold_out
+from .training_set_fit import TrainingSetFit
 
 __all__ = [
     "BlackBoxCalibration",
@@ -44,6 +45,7 @@ __all__ = [
     "SearchBudget",
     "Space",
     "SpecSheet",
+    "TrainingSetFit",
     "TwinObjective",
     "calibrate",
     "calibrate_black_box",

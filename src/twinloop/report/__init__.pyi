@@ -9,6 +9,7 @@ from .figures.heat import plot_heat
 from .figures.instances import plot_instances
 from .figures.lateness import plot_lateness
 from .figures.load import plot_load
+from .figures.lossmap import plot_lossmap
 from .figures.pareto import plot_pareto
 from .figures.power_states import plot_power_states
 from .figures.sessions import plot_sessions
@@ -57,6 +58,7 @@ __all__ = [
     "plot_instances",
     "plot_lateness",
     "plot_load",
+    "plot_lossmap",
     "plot_pareto",
     "plot_power",
     "plot_power_states",
