@@ -27,7 +27,8 @@ def call(*words: object) -> Result:
 
 
 def list_documented_keys() -> set[str]:
-    section = PAGE.read_text(encoding="utf-8").split("\nWith `--levels`", 1)[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split("\nWith `--levels`", 1)[1]
+    section = section.partition("\nWith `--client`")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
     return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
 
