@@ -160,7 +160,7 @@ def test_an_unreportable_folder_is_an_error_that_lists_the_expected_files(tmp_pa
     odd = tmp_path / "notes.md"
     odd.write_text("# Notes\n")
     problem = json.loads(run(odd, "--json", ends_with=2).stdout)["error"]["problem"]
-    assert "is not a loop, confirmation, study, fit or run" in problem
+    assert "is not a loop, confirmation, study, detail, fit or run" in problem
     assert "does not exist" in run(tmp_path / "none", ends_with=2).stderr
     assert "does not exist" in run(made().save(tmp_path / "run"), "none", ends_with=2).stderr
 
