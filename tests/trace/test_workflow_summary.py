@@ -1,5 +1,6 @@
 """Summary of workflows: hand-computed graphs and files, published tables, missing facts."""
 
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,15 @@ def test_missing_facts_by_hand() -> None:
     assert (summary.graph, summary.files, summary.missing) == (None, None, {})
 
 
+def test_bytes_of_recorded_transfers_by_kind() -> None:
+    transfers = pl.DataFrame(
+        {"kind": ["write", "read", "read", None], "bytes": [5.0, 2.0, 1.0, None]}
+    )
+    summary = Summary.from_trace(diamond().replace(transfers=transfers))
+    assert summary.transferred_bytes == {"write": 5.0, "read": 3.0, "unknown": 0.0}
+    assert Summary.from_trace(diamond()).transferred_bytes == {}
+
+
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40), st.integers(0, 9))
 def test_levels_are_the_longest_paths(pairs: list[tuple[int, int]], seed: int) -> None:
     """The level of a task is the length of the longest path to it, also for shuffled rows."""
@@ -197,6 +207,23 @@ def test_facts_of_the_repeated_runs(real_data: Path) -> None:
     assert summary.missing["tasks with a run time of 0 s"] == 25
     assert [name for name in WORKFLOW_LOSSES if name not in reasons] == ["L1", "L2"]
     assert reasons["matched"] == "the run has no ends of tasks"
+
+
+@pytest.mark.realdata
+def test_a_run_of_flowbench_supports_all_losses_of_workflows(
+    real_data: Path, tmp_path: Path
+) -> None:
+    """1000Genome: 137 jobs with times in whole seconds, staged bytes, and no files."""
+    name = "normal/1000-genome-run0009.csv"
+    with tarfile.open(real_data / "flowbench" / "genome_montage_runs.tar.gz") as archive:
+        (tmp_path / "run.csv").write_bytes(archive.extractfile(f"./{name}").read())
+    trace = tl.read(tmp_path / "run.csv", dag=real_data / "flowbench" / "dag_1000genome.json.gz")
+    summary = Summary.from_trace(trace)
+    assert summary.missing == {
+        "tasks without files": 137, "tasks with times in whole seconds": 137,
+    }  # fmt: skip
+    assert set(summary.transferred_bytes) == {"read", "write"}
+    assert not list_unsupported_losses(trace).keys() & set(WORKFLOW_LOSSES)
 
 
 def test_a_stated_makespan_does_not_replace_a_recorded_one() -> None:

@@ -182,6 +182,12 @@ def _describe_workflow(summary: Summary, unsupported: dict[str, str] | None) -> 
             f"tasks read {report.format_size(files.read_bytes)}, "
             f"write {report.format_size(files.written_bytes)}",
         ]
+    if summary.transferred_bytes:
+        moved = (
+            f"{kind} {report.format_size(amount)}"
+            for kind, amount in summary.transferred_bytes.items()
+        )
+        lines.append(f"recorded transfers: {', '.join(moved)}")
     if summary.missing:
         facts = (f"{what}: {number:,}" for what, number in summary.missing.items())
         lines.append(f"incomplete for a simulation: {'; '.join(facts)}")

@@ -97,6 +97,8 @@ class Summary(BaseModel):
     graph: GraphSummary | None
     #: The files and their sizes; None: no files.
     files: FileSummary | None
+    #: Bytes of the recorded transfers by their kind; unknown sizes count as 0.
+    transferred_bytes: dict[str, float]
     #: What a simulation of this workflow lacks, with numbers of tasks or files.
     missing: dict[str, int]
 
@@ -146,6 +148,7 @@ class Summary(BaseModel):
             data_bytes=float(trace.files["size"].sum()) if trace.files.height else None,
             graph=GraphSummary.from_trace(trace) if with_parents else None,
             files=FileSummary.from_trace(trace) if has_files else None,
+            transferred_bytes=_sum_transfers(trace),
             missing=list_missing_facts(trace),
         )
 
@@ -235,6 +238,11 @@ def _compute_bin_means(start: _Floats, end: _Floats, height: _Floats, edges: _Fl
     if not times.size:
         return pl.Series(np.zeros(edges.size - 1))
     return pl.Series(np.maximum(np.diff(np.interp(edges, times, integral)), 0.0) / np.diff(edges))
+
+
+def _sum_transfers(trace: Trace) -> dict[str, float]:
+    sums = trace.transfers.group_by("kind", maintain_order=True).agg(pl.col("bytes").sum())
+    return {kind or "unknown": amount for kind, amount in sums.rows()}
 
 
 def _number_or_none(value: object) -> float | None:

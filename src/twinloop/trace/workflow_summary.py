@@ -11,7 +11,7 @@ from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace
 
 #: Formats of logs of workflows, in which missing dependencies and files are worth a note.
-_WORKFLOW_FORMATS = ("wfcommons", "nextflow")
+_WORKFLOW_FORMATS = ("wfcommons", "flowbench", "nextflow")
 
 
 class GraphSummary(BaseModel):
