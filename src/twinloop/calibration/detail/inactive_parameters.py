@@ -1,4 +1,4 @@
-"""Parameters that a version of a scenario does not have."""
+"""Parameters that a version of a scenario does not have, or does not use."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Iterable
 
 from twinloop.calibration.parameters.values import find_number_type, get_value
 from twinloop.description.errors import InputError
-from twinloop.scenario import Scenario
+from twinloop.scenario import Scenario, detail
 from twinloop.scenario.parameters import find_parameter
 
 
 def find_inactive_parameters(scenario: Scenario, names: Iterable[str]) -> list[str]:
-    """Find the parameters, of these names, that a scenario does not have.
+    """Find the parameters, of these names, that a scenario does not have or does not use.
 
     >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
     >>> find_inactive_parameters(scenario, ["speed_factor", "contention.linear.slope"])
     ['contention.linear.slope']
     """
-    return [name for name in names if not _has_parameter(scenario, name)]
+    listed = list(names)
+    unused = detail.find_inactive_parameters(scenario, listed)
+    return [name for name in listed if name in unused or not _has_parameter(scenario, name)]
 
 
 def _has_parameter(scenario: Scenario, name: str) -> bool:
