@@ -411,3 +411,35 @@ def test_staged_files_are_read_from_the_page_cache_of_the_host():
     run = simulate(make_chain({"storage": "all"}, page_cache={"read": "1 GB/s"}))
     reads = run.transfers.filter(kind="read")
     assert (reads["end"] - reads["start"]).to_list() == pytest.approx([0.1, 0.05, 0.1])
+
+
+# --- stores with the numbers of another one -------------------------------------------------------
+
+
+def test_a_store_of_hosts_has_the_numbers_of_the_store_that_it_is_like():
+    own = {"read": "50 MB/s", "write": "25 MB/s"}
+    described = make_chain({"storage": "all"}).replace(
+        **{"platform.clusters[0].hosts[0].store": own}
+    )
+    like = described.replace(**{"platform.clusters[0].hosts[0].store": {"like": "s"}})
+    assert simulate(like).transfers.equals(simulate(described).transfers)
+    # One parameter sets both: natively, as an override, and as two parameters.
+    ready = CompiledScenario(like)
+    name = "platform.stores[0].read"
+    assert ready.acts_natively(name)
+    changed = ready.run({name: 10e6})["makespan_s"]
+    assert changed == CompiledScenario(ready.scenario_from_values({name: 10e6})).run()["makespan_s"]
+    both = {name: 10e6, "platform.clusters[0].hosts[0].store.read": 10e6}
+    assert changed == CompiledScenario(described).run(both)["makespan_s"]
+    assert changed != ready.run()["makespan_s"]
+
+
+def test_a_store_that_is_like_another_one_has_no_numbers_of_its_own():
+    with pytest.raises(InputError, match=r"store\.read: cannot be combined with 'like: s'"):
+        make_chain({}, like="s")
+    place = "platform.clusters[0].hosts[0].store"
+    with pytest.raises(InputError, match=r"store\.like: unknown store 'sub' \(known: s\)"):
+        make_chain({}).replace(**{place: {"like": "sub"}})
+    like = CompiledScenario(make_chain({}).replace(**{place: {"like": "s"}}))
+    with pytest.raises(InputError, match="cannot be combined"):
+        like.run({f"{place}.read": 1e6})

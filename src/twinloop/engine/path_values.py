@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from twinloop.description.address import address_to_path
@@ -42,6 +43,8 @@ class PathValue(NamedTuple):
 
 _MHZ = "platform.clusters[<c>].hosts[<h>].mhz"
 _SPEED = "platform.clusters[<c>].hosts[<h>].speed"
+_STORE = "platform.stores[<i>]."
+_HOST_STORE = "platform.clusters[<c>].hosts[<h>].store."
 _ORDER = {name: order for order, name in enumerate(PARAMETERS)}
 
 
@@ -119,8 +122,12 @@ class PathValues:
     ) -> tuple[NativeColumn, ...]:
         """Return the native columns of a value of this parameter."""
         if "c" not in given:  # of the network
-            return (NativeColumn(parameter.name, int(given.get("i", 0))),)
+            column = NativeColumn(parameter.name, int(given.get("i", 0)))
+            return (column, *self._bind_like(column))
         group = self._groups[int(given["c"]), int(given["h"])]
+        described = self._described[group] if self._is_same_shape else self._hosts[group]
+        if described.store is not None and described.store.like and ".store." in parameter.name:
+            return ()  # its numbers are those of another store: an override is an error
         if "state" in given:
             # A number that is not set changes the kind of the state.
             return (
@@ -134,11 +141,21 @@ class PathValues:
         if self._has_clocks:
             return ()  # the clock decides which tasks are admitted
         speed = self._hosts[group].speed
-        described = self._described[group].mhz if self._is_same_shape else None
-        reference = self._reference_mhz or described
+        mhz = self._described[group].mhz if self._is_same_shape else None
+        reference = self._reference_mhz or mhz
         if speed is not None or not reference:
             return (column,)
         return (column, NativeColumn(_SPEED, group, divisor=reference))
+
+    def _bind_like(self, column: NativeColumn) -> Iterator[NativeColumn]:
+        """List the columns of the stores of hosts that are like a store of the platform."""
+        number = column.name.removeprefix(_STORE)
+        if number == column.name or _HOST_STORE + number not in PARAMETERS:
+            return
+        name = self._platform.stores[column.first].name
+        for group, host in enumerate(self._described):
+            if host.store is not None and host.store.like == name:
+                yield NativeColumn(_HOST_STORE + number, group)
 
     def _bind_state(self, parameter: ModelParameter, group: int, state: str) -> NativeColumn:
         described = self._hosts[group].states[state]

@@ -20,7 +20,8 @@ from twinloop.description.quantities import (
     number_to_text,
 )
 from twinloop.platform.carbon import CarbonIntensity
-from twinloop.platform.network import LocalStore, Ports
+from twinloop.platform.host_store import HostStore
+from twinloop.platform.network import Ports
 from twinloop.platform.power import AnyPowerModel
 from twinloop.platform.states import HostStates, check_states, read_states
 
@@ -64,7 +65,7 @@ class Host(Description):
     ports: Ports | None = Field(
         None, description="ports of one node to the network; by default unlimited"
     )
-    store: LocalStore | None = Field(None, description="data store of one node")
+    store: HostStore | None = Field(None, description="data store of one node")
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:

@@ -21,6 +21,7 @@ from twinloop.description.safe_text import escape_name
 from twinloop.platform import shorthand
 from twinloop.platform.cloud_checks import check_clouds
 from twinloop.platform.clouds import Cloud, note_cloud_positions
+from twinloop.platform.host_store import check_host_stores
 from twinloop.platform.network import NetworkDescription, SharedStore, check_network
 from twinloop.platform.parts import (
     Cluster,
@@ -266,6 +267,8 @@ class Platform(Description):
         self._check_names(findings)
         findings.check()
         self._check_references(findings)
+        findings.check()
+        check_host_stores(self, findings)
         findings.check()
         if self.stores or self.network is not None:
             check_network(self, findings)

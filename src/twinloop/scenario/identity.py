@@ -142,6 +142,7 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("platform", "clusters", "*", "hosts", "*", "ports"): None,
     ("platform", "clusters", "*", "hosts", "*", "store"): None,
     ("platform", "clusters", "*", "hosts", "*", "store", "page_cache"): None,
+    ("platform", "clusters", "*", "hosts", "*", "store", "like"): None,
     ("platform", "stores"): [],
     ("platform", "stores", "*", "page_cache"): None,
     ("platform", "stores", "*", "cluster"): None,

@@ -19,6 +19,7 @@ from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Positive, Whole
 from twinloop.description.safe_text import escape_name
 from twinloop.platform import Platform
+from twinloop.platform.host_store import resolve_host_stores
 from twinloop.platform.network import describe_missing_store
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.detail import check_detail
@@ -148,7 +149,7 @@ class Scenario(Description):
         return None if self.start is None else start_to_epoch_ms(self.start)
 
     def effective_platform(self) -> Platform:
-        """Return the platform with the overrides of the model.
+        """Return the platform with the overrides of the model, and with all numbers of stores.
 
         >>> scenario = Scenario.from_text('''
         ... platform: 2x8@2400MHz
@@ -160,7 +161,8 @@ class Scenario(Description):
         '2x8@3000MHz'
         """
         overrides = self.model.overrides
-        return self.platform.replace(**overrides) if overrides else self.platform
+        platform = self.platform.replace(**overrides) if overrides else self.platform
+        return resolve_host_stores(platform)
 
     def host_speeds(self, reference_mhz: float | None) -> list[float]:
         """Return the speed of a core of each group of hosts, in reference cores.
