@@ -65,6 +65,7 @@ PARTS = (
     VerificationPart("replay", ("verify/test_replay_with_feedback.py",)),
     VerificationPart("lab", ("verify/test_lab.py", "verify/test_lab_predictions.py")),
     VerificationPart("workflows", ("verify/test_flowbench.py",)),
+    VerificationPart("detail", ("verify/test_detail_studies.py",)),
     VerificationPart("surf", ("verify/test_surf.py",)),
     VerificationPart("surf-power", ("verify/test_surf_power.py",)),
     VerificationPart("decide", ("verify/test_decide.py",)),

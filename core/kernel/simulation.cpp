@@ -476,9 +476,8 @@ void Simulation::set_remaining(ActivityId id, double work) {
     });
 }
 
-void Simulation::move(ActivityId id, std::span<const ResourceId> route, double limit) {
+void Simulation::move(ActivityId id, std::span<const ResourceId> route) {
     check_route(route);
-    check_limit(limit);
     Route copy;
     copy.assign(route);
     change(id, [&](Activity& activity) {
@@ -487,7 +486,6 @@ void Simulation::move(ActivityId id, std::span<const ResourceId> route, double l
             resources_.book(route);
         }
         activity.route = std::move(copy);
-        activity.limit = limit;
     });
 }
 

@@ -211,11 +211,7 @@ class Simulation {
     void set_limit(ActivityId id, double limit);
     void set_weight(ActivityId id, double weight);
     void set_remaining(ActivityId id, double work);
-    // What is left draws on other resources, with another limit.
-    void move(ActivityId id, std::span<const ResourceId> route, double limit);
-    void move(ActivityId id, std::span<const ResourceId> route) {
-        move(id, route, activity(id).limit);
-    }
+    void move(ActivityId id, std::span<const ResourceId> route);
 
     [[nodiscard]] bool alive(ActivityId id) const;
     [[nodiscard]] const Activity& activity(ActivityId id) const;

@@ -229,8 +229,8 @@ bool Transfers::reroute(Simulation& simulation, TransferId id, const TransferSpe
     slots_[id].spec.from = spec.from;
     slots_[id].spec.to = spec.to;
     join(simulation, id);
-    const double limit = find_limit(simulation, id);
-    simulation.move(slots_[id].activity, find_shared_route(id), limit);
+    simulation.set_limit(slots_[id].activity, find_limit(simulation, id));
+    simulation.move(slots_[id].activity, find_shared_route(id));
     return true;
 }
 
