@@ -251,6 +251,26 @@ def test_min_min_places_a_task_where_its_data_is():
     assert placed == {"first": "far", "make": "near", "use": "near"}
 
 
+@pytest.mark.parametrize("name", ["list-scheduling", "min-min", "heft"])
+def test_tasks_that_are_added_in_the_run(name):
+    """A child is added to a task that waits: the task keeps its place, and both run."""
+    options = {"order": "children"} if name == "list-scheduling" else {}
+    sim = Simulation(
+        tl.Scenario(
+            platform="1x1",
+            workload={
+                "tasks": [{"id": "a", "run_time": 5}, {"id": "b", "run_time": 1, "submit": 2}]
+            },
+            policy={"name": name, "options": options},
+        )
+    )
+    sim.run_until(1)
+    sim.submit("x", cores=1, run_time=1)
+    sim.run_until(3)
+    sim.submit("y", cores=1, run_time=1, parents=["x"])
+    assert dict(sim.run().select("id", "end").rows()) == {"a": 5.0, "b": 6.0, "x": 7.0, "y": 8.0}
+
+
 def test_a_failed_task_does_not_hold_up_the_plan():
     """The task that is planned before `d` on its host never becomes ready."""
     tasks = [

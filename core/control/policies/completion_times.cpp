@@ -55,7 +55,7 @@ struct Candidate {
 
 class CompletionTimes final : public Controller {
   public:
-    explicit CompletionTimes(const CompletionOptions& options) : options_(options) {}
+    explicit CompletionTimes(CompletionOptions options) : options_(std::move(options)) {}
 
     [[nodiscard]] std::unique_ptr<Controller> clone() const override {
         return std::make_unique<CompletionTimes>(*this);

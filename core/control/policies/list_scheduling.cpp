@@ -2,6 +2,7 @@
 // on one of its machines, and the first machine that has them.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <set>
 #include <span>
@@ -21,7 +22,7 @@ namespace {
 
 class ListScheduling final : public Controller {
   public:
-    explicit ListScheduling(const ListOptions& options) : options_(options) {}
+    explicit ListScheduling(ListOptions options) : options_(std::move(options)) {}
 
     [[nodiscard]] std::unique_ptr<Controller> clone() const override {
         return std::make_unique<ListScheduling>(*this);
@@ -62,10 +63,15 @@ class ListScheduling final : public Controller {
   private:
     using Entry = std::tuple<double, std::uint64_t, TaskId>;
 
-    // By task, computed once: later tasks of the run are children of no other.
+    // By task, computed once: a waiting task keeps its place if it gets another child.
     double key(const SchedulerState& scheduler, TaskId task) {
         if (!keys_) keys_ = std::make_shared<const std::vector<double>>(all_keys(scheduler));
-        return task < keys_->size() ? (*keys_)[task] : key_of(scheduler, task);
+        if (task < keys_->size()) return (*keys_)[task];
+        const std::size_t row = task - keys_->size();
+        if (row >= added_keys_.size())
+            added_keys_.resize(row + 1, std::numeric_limits<double>::quiet_NaN());
+        if (std::isnan(added_keys_[row])) added_keys_[row] = key_of(scheduler, task);
+        return added_keys_[row];
     }
     [[nodiscard]] std::vector<double> all_keys(const SchedulerState& scheduler) const {
         if (options_.order == ListOrder::bottom_level) return bottom_levels(scheduler);
@@ -208,15 +214,16 @@ class ListScheduling final : public Controller {
                                       double bound) const {
         if (!scheduler.tasks()[task].moldable) return fewest;
         const SpeedupLaw& law = scheduler.tasks().law(task);
-        for (double cores = std::floor(bound + slack); cores > fewest; --cores)
-            if (law.efficiency(cores) >= options_.efficiency) return cores;
-        return fewest;
+        double cores = std::floor(bound + slack);
+        while (cores > fewest && law.efficiency(cores) < options_.efficiency) --cores;
+        return std::max(cores, fewest);
     }
 
     ListOptions options_;
     std::set<Entry> waiting_;  // by priority, then by rank
     IdleCores idle_;
-    std::shared_ptr<const std::vector<double>> keys_;
+    std::shared_ptr<const std::vector<double>> keys_;  // of the tasks at the start
+    std::vector<double> added_keys_;
     std::vector<double> room_;   // by cluster; reused
     std::vector<double> bytes_;  // likewise
     std::vector<std::uint32_t> holders_;

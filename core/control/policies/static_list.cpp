@@ -31,7 +31,7 @@ struct Plan {
 
 class StaticList final : public Controller {
   public:
-    explicit StaticList(const StaticOptions& options) : options_(options) {}
+    explicit StaticList(StaticOptions options) : options_(std::move(options)) {}
 
     [[nodiscard]] std::unique_ptr<Controller> clone() const override {
         return std::make_unique<StaticList>(*this);

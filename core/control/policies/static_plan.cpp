@@ -198,10 +198,10 @@ class Planner {
                 if (each.end > ready) times.push_back(each.end);
         std::ranges::sort(times);
         for (const double time : times) {
-            const auto free = std::ranges::count_if(
-                busy_[machine],
-                [&](const std::vector<Busy>& slot) { return is_free(slot, time, length); });
-            if (static_cast<std::size_t>(free) >= width) return time;
+            std::size_t free = 0;
+            for (const std::vector<Busy>& slot : busy_[machine])
+                if (is_free(slot, time, length)) ++free;
+            if (free >= width) return time;
         }
         return earliest;
     }
