@@ -113,6 +113,15 @@ void add_tasks(Scenario& all, Bytes& bytes) {
         const std::array<double, 1> amounts = {resources > 0 ? pick(bytes, {0, 0, 1}) : 0.0};
         all.tasks->add(tasks[i], std::span(amounts).first(resources), fragments[i], children[i]);
     }
+    // Linear, by the law of Amdahl, or a table.
+    for (TaskId i = 0; i < tasks.size(); ++i) {
+        const double cores = tasks[i].request.cores;
+        if (cores <= 0 || tasks[i].request.nodes > 1 || bytes.below(4) != 1) continue;
+        SpeedupLaw law{pick(bytes, {1, 0.9, 0}), {}, std::min(1.0, cores), cores};
+        if (bytes.below(3) == 0) law.points = {{1, 1}, {2, 1.8}, {4, 3.1}};
+        law.max_cores += pick(bytes, {0, 1, 3});
+        all.tasks->set_law(i, std::move(law));
+    }
 }
 
 // A star, or a switch with a link to most nodes and sometimes a direct link with a route of its
@@ -306,6 +315,34 @@ std::unique_ptr<Controller> pick_filter(Bytes& bytes) {
     return make_filter(options);
 }
 
+std::unique_ptr<Controller> pick_workflow(const Scenario& all, Bytes& bytes) {
+    auto tables = std::make_shared<WorkflowTables>();
+    for (std::size_t i = 0; i < all.machines.size(); ++i)
+        tables->clusters.push_back(static_cast<std::uint32_t>(bytes.below(3)));
+    // The stores with nodes of their own come first.
+    if (all.network != nullptr)
+        for (const NetworkPlan::PlannedStore& each : all.network->stores)
+            if (each.node >= all.machines.size())
+                tables->store_clusters.push_back(bytes.below(4) ? bytes.byte() % 3U : ~0U);
+    switch (bytes.below(4)) {
+        case 0:
+            return make_completion_times({bytes.below(2) == 0, tables});
+        case 1:
+            return make_static_list({bytes.below(2) == 0, tables});
+        default:
+            break;
+    }
+    ListOptions options;
+    options.order = static_cast<ListOrder>(bytes.below(4));
+    options.cluster = static_cast<ClusterChoice>(bytes.below(4));
+    options.efficiency = pick(bytes, {0, 0.5, 0.9});
+    options.cap = pick(bytes, {never, 2});
+    options.last_of_equals = bytes.below(2) == 0;
+    options.input_only = bytes.below(2) == 0;
+    options.tables = std::move(tables);
+    return make_list_scheduling(options);
+}
+
 // Tasks that the policy cannot place on empty machines are rejected in advance.
 void reject_impossible(Scenario& all, const Controller& controller, double capacity) {
     ModelValues values;
@@ -390,7 +427,8 @@ RandomScenario::RandomScenario(Bytes& bytes) : scenario(std::make_shared<Scenari
         made.service_factors.push_back(pick(bytes, {1, 1, 0.5, 1.25}));
     values = pick_values(made, bytes);
     batch = bytes.below(2) == 0;
-    controller = batch ? pick_batch(bytes) : pick_filter(bytes);
+    if (batch && bytes.below(3) == 0) controller = pick_workflow(made, bytes);
+    else controller = batch ? pick_batch(bytes) : pick_filter(bytes);
     made.complete();
     reject_impossible(made, *controller, values.effective_capacity);
     made.submissions =

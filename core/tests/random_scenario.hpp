@@ -16,7 +16,7 @@ struct RandomScenario {
     twinloop::ModelValues values;
     twinloop::Recording recording;
     std::unique_ptr<twinloop::Controller> controller;
-    bool batch = true;  // a batch policy, which never overcommits
+    bool batch = true;  // a batch policy or one of workflows, which never overcommits
 
     explicit RandomScenario(Bytes& bytes);
     [[nodiscard]] twinloop::World start() const {

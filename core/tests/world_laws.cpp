@@ -47,10 +47,11 @@ void check_capacity(const World& world, bool overcommits) {
     std::vector<std::uint32_t> instances(space.size());
     for (const TaskId task : scheduler.running()) {
         const Needs needs = scheduler.needs(task);
+        const double whole = scheduler.placed_cores(task, scheduler.parts(task));
         double all = 0.0;
         for (const Part& part : scheduler.parts(task))
             for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
-                const double share = part.share_of(needs.cores);
+                const double share = part.share_of(whole);
                 all += part.cores;
                 cores[m] += part.cores;
                 memory[m] += needs.memory * share;
@@ -62,7 +63,12 @@ void check_capacity(const World& world, bool overcommits) {
                 require(is_suitable(world, scheduler.request(task), m),
                         "tasks are on machines of their queue, with the clock they need");
             }
-        require(near(all, needs.cores, 1.0), "a running task has all its cores");
+        require(near(all, whole, 1.0), "a running task has all its cores");
+        if (scheduler.tasks()[task].moldable) {
+            const SpeedupLaw& law = scheduler.tasks().law(task);
+            require(all >= law.min_cores - slack && all <= law.max_cores + slack,
+                    "a moldable task has as many cores as its law allows");
+        }
     }
     for (MachineId m = 0; m < space.size(); ++m) {
         const MachineId host = scheduler.host_of(m);
@@ -393,7 +399,8 @@ double expected_duration(const World& world, TaskId id, std::span<const Part> pa
         return unknown;
     const double speed = state.fleet.slowest_of(parts);
     const double stretch = state.options().fixed_demand ? 1.0 : speed / task.speed;
-    return task.length * (state.service_factor(task) / stretch);
+    return task.length * (state.service_factor(task) / stretch) *
+           state.scheduler.time_scale(id, parts);
 }
 
 bool uses_files(const WorldState& state, TaskId task) {

@@ -27,14 +27,14 @@ LISTS = st.builds(
 )
 
 
-@examples(40)
+@examples(25)
 @given(workflows(), LISTS)
 def test_list_scheduling_is_its_plain_twin(scenario, policy):
     native = list_placements(scenario.replace(policy=policy))
     assert native == list_placements(scenario.replace(policy=ListTwin(scenario, policy)))
 
 
-@examples(30)
+@examples(25)
 @given(workflows(laws=False), st.sampled_from(["min-min", "max-min"]))
 def test_completion_times_are_those_of_the_plain_twin(scenario, name):
     twin = CompletionTwin(scenario, largest=name == "max-min")
