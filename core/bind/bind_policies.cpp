@@ -162,8 +162,7 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
     if (kind == "static")
         return make_static_list({nb::cast<bool>(options["critical_path"]), read_tables(options)});
     if (kind == "completion-time")
-        return make_completion_times(
-            {nb::cast<bool>(options["largest"]), read_tables(options)});
+        return make_completion_times({nb::cast<bool>(options["largest"]), read_tables(options)});
     if (kind == "power-saving")
         return make_power_saving(
             {nb::cast<double>(options["idle_time"]), nb::cast<std::size_t>(options["keep"])});
@@ -752,7 +751,8 @@ void bind_policies(nb::module_& module) {
         nb::sig("def plan_static_list(method: str, costs: list[list[float]], edges: "
                 "list[tuple[int, int, float]], slots: list[int], widths: list[int]) -> "
                 "list[tuple[int, float, float]]"),
-        "Plan tasks with the method `heft` or `cpop`, from their cost on each machine: the machine, "
+        "Plan tasks with the method `heft` or `cpop`, from their cost on each machine: the "
+        "machine, "
         "the start and the end of each.");
     nb::class_<NativePolicy>(
         module, "NativePolicy", nb::is_final(),

@@ -89,8 +89,8 @@ class Transfers {
         bool waits = false;  // for a stream
         bool used = false;
         ResourceId read = none;  // bandwidth of the reads of its source
-        double moved = 0.0;    // bytes, before the present run
-        double counted = 0.0;  // bytes, before the present run or of an earlier route
+        double moved = 0.0;      // bytes, before the present run
+        double counted = 0.0;    // bytes, before the present run or of an earlier route
     };
     [[nodiscard]] const Transfer& operator[](TransferId id) const { return slots_[id]; }
     [[nodiscard]] std::size_t live() const { return slots_.size() - free_.size(); }
@@ -141,7 +141,7 @@ class Transfers {
     std::vector<ResourceId> route_;   // reused
     std::vector<ResourceId> shared_;  // reused
     std::vector<Use> uses_;           // by resource, where limits are private
-    std::vector<Traffic> traffic_;   // by node, up to the last one with any; of past routes
+    std::vector<Traffic> traffic_;    // by node, up to the last one with any; of past routes
 };
 
 }  // namespace twinloop

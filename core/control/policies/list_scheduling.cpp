@@ -214,9 +214,10 @@ class ListScheduling final : public Controller {
                                       double bound) const {
         if (!scheduler.tasks()[task].moldable) return fewest;
         const SpeedupLaw& law = scheduler.tasks().law(task);
-        double cores = std::floor(bound + slack);
-        while (cores > fewest && law.efficiency(cores) < options_.efficiency) --cores;
-        return std::max(cores, fewest);
+        auto cores = static_cast<std::int64_t>(std::floor(bound + slack));
+        const auto as_real = [&] { return static_cast<double>(cores); };
+        while (as_real() > fewest && law.efficiency(as_real()) < options_.efficiency) --cores;
+        return std::max(as_real(), fewest);
     }
 
     ListOptions options_;
