@@ -221,6 +221,11 @@ def test_most_data_by_hand(big, machine):
     assert tl.simulate(scenario).placements["machine"].to_list() == [machine]
 
 
+@pytest.mark.parametrize("name", ["list-scheduling", "min-min", "max-min", "heft", "cpop"])
+def test_tasks_without_work(name):
+    assert starts(name, [{"id": each, "run_time": 0} for each in "abc"]) == dict.fromkeys("abc", 0)
+
+
 def test_min_min_waits_for_the_machine_that_completes_first():
     """The second task ends at 6 + 6 on the fast host, at 18 on the slow one, which stays free."""
     platform = {"clusters": [{"hosts": [{"cores": 1, "speed": 3.0}, {"cores": 1}]}]}

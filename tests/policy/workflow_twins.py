@@ -237,7 +237,8 @@ class CompletionTwin(Policy):
             task = next(task for task in left if ends.get(task) == wanted)
             end, start, machine = best[task]
             cores = int(view.cores(task))
-            if start <= view.now:
+            # A task without work, placed before it in this decision, still has its cores.
+            if start <= view.now and free[machine] >= cores:
                 free[machine] -= cores
                 memory[machine] -= view.memory(task)
                 yield Place(task, machine)

@@ -267,7 +267,9 @@ class CompletionTimes final : public Controller {
         if (chosen.kind != no_kind) chosen.machine = earliest(chosen.kind, chosen.cores).machine;
         const MachineId m = chosen.machine;
         const Part part{m, 1, scheduler.request(chosen.task).cores};
-        if (chosen.start <= scheduler.now()) scheduler.place(chosen.task, {&part, 1});
+        // A task without work, placed before it in this decision, still has its cores.
+        if (chosen.start <= scheduler.now() && scheduler.space().cores(m) >= part.cores - slack)
+            scheduler.place(chosen.task, {&part, 1});
         std::vector<double>& free_at = slots_[m].free_at;
         std::fill_n(free_at.begin(), chosen.cores, chosen.completion);
         std::ranges::sort(free_at);
