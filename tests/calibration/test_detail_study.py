@@ -25,6 +25,7 @@ from twinloop.calibration.detail.study_tables import TABLES
 from twinloop.calibration.detail.version_search import EvaluationTask, VersionWorker
 from twinloop.calibration.losses import get_loss
 from twinloop.calibration.run import NamedRuns
+from twinloop.calibration.run_columns import RunColumns
 from twinloop.calibration.search.minimisation import SearchBudget, minimise
 from twinloop.calibration.search.objective import TwinObjective
 from twinloop.description.errors import InputError
@@ -350,3 +351,33 @@ def test_warm_starts_are_compared_with_the_others(study: DetailStudy) -> None:
     assert warm["version"].unique().sort().to_list() == [2, 3, 4, 5]
     assert any(line.startswith("Warm start from another version") for line in study.verdict)
     assert study.warm_start_difference is not None
+
+
+# --- losses --------------------------------------------------------------------------------------
+
+
+def test_a_function_is_a_loss_and_its_repetitions_have_no_mean() -> None:
+    def compare_ends(real: RunColumns, twin: RunColumns) -> float:
+        return float(abs(twin.end - real.end).max() / real.end.max())
+
+    levels = {"model.decision_interval": [0, 7]}
+    options: dict[str, Any] = {"levels": levels, "parameters": SPEED, "analysis": 0, "seeds": 1}
+    study = run_study(loss=compare_ends, budget=12, **options)
+    assert study.baseline is None
+    assert study.ideal is None
+    text = str(study)
+    assert "unknown: repetitions have no mean for the loss compare_ends" in text
+    assert "mean run times): none for the loss compare_ends" in text
+
+
+def test_a_loss_of_repetitions_has_one_value_per_workload() -> None:
+    levels = {"model.decision_interval": [0, 7]}
+    runs = [make_truth(1, repetition) for repetition in (0, 1, 2)]
+    study = calibrate_levels(
+        runs, levels, parameters=SPEED, analysis=0, seeds=1, budget=12, loss="explained-variance"
+    )
+    fitted = study.losses.filter(values="fitted")
+    assert fitted["run"].to_list() == ["run 1, run 2, run 3"] * 2
+    # By its definition, the mean of the repetitions has the loss 1.
+    assert study.ideal is not None
+    assert study.ideal["loss"] == pytest.approx(1.0)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from twinloop import __version__
 from twinloop.calibration.cases import (
@@ -203,7 +204,9 @@ class DetailPlan:
             "objects": [identities.identify(case.scenario) for case in objective.cases],
         }
         if LOSSES.get(objective.loss.name) is not objective.loss:  # its code may change
-            identity["loss_code"] = identify_code(objective.loss, None, "loss")
+            # Results of code that cannot be identified are never used again.
+            code = identify_code(objective.loss, None, "loss")
+            identity["loss_code"] = uuid4().hex if code is None else code
         return identity
 
 

@@ -106,7 +106,10 @@ def describe_references(study: DetailStudy) -> Iterator[str]:
     """Describe the noise floor and the crude baseline, beside which the losses stand."""
     name = study.loss_name
     if study.ideal is None:
-        yield "noise floor (ideal simulator): unknown: no repetitions"
+        workloads = [str(run["workload"]) for run in study.runs if run["used"] == study.used]
+        repeated = len(set(workloads)) < len(workloads)
+        why = f"repetitions have no mean for the loss {name}" if repeated else "no repetitions"
+        yield f"noise floor (ideal simulator): unknown: {why}"
     else:
         yield (
             f"noise floor (ideal simulator): {format_loss(name, study.ideal['loss'])}, from "
