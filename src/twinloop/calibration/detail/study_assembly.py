@@ -101,7 +101,7 @@ def _describe_search(
 def _make_search_row(common: dict[str, Any], row: Result, losses: Result) -> dict[str, Any]:
     return common | {
         "optimiser": row.get("optimiser"),
-        "evaluations": len(row.get("losses", ())),
+        "evaluations": row.get("evaluations"),
         "failed": row.get("failed"),
         "training_loss": losses.get(TRAINING),
         "validation_loss": losses.get(VALIDATION),

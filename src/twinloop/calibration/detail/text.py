@@ -17,6 +17,8 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.calibration.detail.study import DetailStudy
 
+#: From this range of the differences in single pairs of versions on, a factor may depend on others.
+INTERACTION: Final = 5 * SMALLEST
 #: Training losses that differ by more than this factor between seeds are named.
 SPREAD_OF_SEEDS: Final = 1.25
 #: With fewer runs or workloads the verdict has a warning.
@@ -193,7 +195,7 @@ def _describe_levels(name: str, found: LevelDifference) -> str:
             "needed"
         )
     # The levels matter more with some levels of the other factors than with others.
-    if found.largest - found.smallest > max(abs(difference.estimate), SMALLEST):
+    if found.largest - found.smallest > max(abs(difference.estimate), INTERACTION):
         low, high = (
             _format_points(end) if name in RELATIVE else f"{end:.3g}"
             for end in (found.smallest, found.largest)

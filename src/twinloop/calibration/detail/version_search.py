@@ -8,16 +8,17 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twinloop.calibration.detail.refinement import refine_search, reserve_evaluations
 from twinloop.calibration.detail.version_runs import VersionRuns
 from twinloop.calibration.identifiability import analyse_identifiability
 from twinloop.calibration.search.minimisation import History, SearchBudget, minimise
 from twinloop.calibration.search.objective import FailureCounts, TwinObjective
-from twinloop.calibration.search.stage import refine_by_least_squares
 from twinloop.description.errors import TwinloopError
 
 _Floats = NDArray[np.float64]
@@ -110,10 +111,12 @@ class VersionWorker:
             space = objective.space
             middle = space.decode_one(np.full(len(space), 0.5))
             start = np.clip(space.encode({**middle, **task.start}), 0.0, 1.0)
+        total = self.budget.evaluations or 0
+        reserve = reserve_evaluations(objective, total)
         history = minimise(
             objective,
             optimiser=self.optimiser,
-            budget=self.budget,
+            budget=total - reserve,
             seed=task.search_seed,
             journal=self.get_journal(task.key),
             header={"key": task.key},
@@ -122,11 +125,20 @@ class VersionWorker:
         row: dict[str, Any] = {
             "optimiser": history.optimiser,
             "losses": history.losses.tolist(),
+            "evaluations": len(history.losses),
             "failed": history.failed,
             "seconds": history.seconds,
         }
         if history.failed == len(history.losses):
             return row | {"error": _describe_failures(objective, history)}
+        began, before = perf_counter(), objective.evaluations
+        # One of the reserved evaluations was the test for residuals.
+        history = refine_search(objective, history, reserve - 1)
+        row |= {
+            "losses": history.losses.tolist(),
+            "evaluations": row["evaluations"] + objective.evaluations - before,
+            "seconds": row["seconds"] + perf_counter() - began,
+        }
         return row | {
             "values": history.best_values,
             "point": history.best_point.tolist(),
@@ -138,11 +150,8 @@ class VersionWorker:
         best = np.array(task.point)
         row: dict[str, Any] = {"no_effect": find_parameters_without_effect(objective, best)}
         if task.evaluations:
-            # Intervals are those around a minimum, which a search comes close to.
-            history = History(objective.space, best[np.newaxis], objective(best[np.newaxis]), "", 0)
-            refined = refine_by_least_squares(objective, history).best_point
             found = analyse_identifiability(
-                objective, refined, budget=task.evaluations, facts=task.facts
+                objective, best, budget=task.evaluations, facts=task.facts
             ).to_dict()
             found.pop("profiles")
             row["identifiability"] = found
@@ -178,21 +187,23 @@ def _describe_failures(objective: TwinObjective, history: History) -> str:
 
 
 class _StoppableObjective(TwinObjective):
-    """A copy of an objective, with its own counts of failures, that a flag can stop."""
+    """A copy of an objective, with its own counts, that a flag can stop."""
 
     def __init__(self, objective: TwinObjective, stop: threading.Event) -> None:
         self.__dict__.update(copy(objective).__dict__)
         self.failures = FailureCounts()
+        self.evaluations = 0
         self._stop = stop
 
     def __call__(self, points: _Floats) -> _Floats:
-        self._check()
+        self._count(points)
         return super().__call__(points)
 
     def outputs(self, points: _Floats) -> _Floats | None:
-        self._check()
+        self._count(points)
         return super().outputs(points)
 
-    def _check(self) -> None:
+    def _count(self, points: _Floats) -> None:
+        self.evaluations += len(points)
         if self._stop.is_set():
             raise _StoppedError
