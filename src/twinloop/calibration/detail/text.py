@@ -253,7 +253,10 @@ def _describe_recommendation(study: DetailStudy) -> Iterator[str]:
             f"distinguishable from the best, {best.name} ({format_loss(name, means[best.number])})"
         )
     elif equal:
-        text += f": the best version, with the fewest parameters of {len(equal) + 1} equal ones"
+        text += (
+            f": the best version, with the fewest parameters of the {len(equal) + 1} that are not "
+            "distinguishable from it"
+        )
     else:
         text += ": the best version"
     yield f"{text}."
