@@ -10,7 +10,9 @@ import pytest
 from tests.example_scripts import load_example
 from tests.examples import every
 from twinloop import Scenario, Trace, Workload, simulate
+from twinloop.engine import CompiledScenario
 from twinloop.fidelity import estimate_ideal_errors, group_repetitions
+from twinloop.scenario import workflow_scenario_of_run
 from twinloop.trace import read
 from twinloop.trace.quality import check
 
@@ -155,3 +157,35 @@ def test_a_replay_of_normal_runs_is_within_the_noise(classes: dict[Key, list[Tra
         makespan = run.manifest.facts["makespan"]
         replayed = script.replay(script.list_jobs(run), script.count_cores(run))
         assert replayed == pytest.approx(makespan, rel=0.0015)
+
+
+def test_the_engine_replays_runs_within_the_noise(classes: dict[Key, list[Trace]]) -> None:
+    """All runs and predictions are in verify/test_workflow_accuracy.py."""
+    for key, runs in classes.items():
+        for run in (runs[0], runs[-1]):
+            scenario = workflow_scenario_of_run(run, cores=4)
+            compiled = CompiledScenario(scenario)
+            assert compiled.injected == ("run times", "start delays", "submission delays")
+            makespan = compiled.run()["makespan_s"] + scenario.model.submission.after
+            limit = CLASSES[key].ideal / 100 + 0.02
+            assert makespan == pytest.approx(run.manifest.facts["makespan"], rel=limit)
+
+
+def test_a_prediction_does_not_depend_on_the_times_of_its_run(
+    classes: dict[Key, list[Trace]],
+) -> None:
+    run, *others = classes["1000-genome", "hdd_10"][:4]
+    changed = run.replace(
+        tasks=run.tasks.with_columns(pl.col("run_time", "cpu_time", "ready") * 2),
+        placements=run.placements.with_columns(pl.col("start", "end") * 3),
+        task_times=run.task_times.head(0),
+        transfers=run.transfers.head(0),
+    )
+    one, two = (
+        CompiledScenario(workflow_scenario_of_run(each, times=others, cores=4)).run_many(
+            [{}], outputs=["task_start", "task_end"]
+        )
+        for each in (run, changed)
+    )
+    assert (one["task_start"] == two["task_start"]).all()
+    assert (one["task_end"] == two["task_end"]).all()

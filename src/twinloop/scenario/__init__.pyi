@@ -17,6 +17,7 @@ from .replay import (
     with_measured_run_times,
 )
 from .scenario import InputFile, Scenario, load
+from .workflow_execution import workflow_scenario_of_run
 from .workflows import GeneratorDescription, WorkflowDescription
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "scenario_of_run",
     "with_measured_latencies",
     "with_measured_run_times",
+    "workflow_scenario_of_run",
 ]
