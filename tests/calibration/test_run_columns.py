@@ -10,7 +10,7 @@ from twinloop.calibration.power_windows import average_power
 from twinloop.calibration.run_columns import RunBatch, RunColumns, refuse_different_scenarios
 from twinloop.description.errors import InputError
 from twinloop.metrics import figures
-from twinloop.trace import Trace
+from twinloop.trace import Manifest, Trace
 
 TRACE = Trace(
     tasks=pl.DataFrame(
@@ -63,6 +63,30 @@ def test_a_task_that_still_runs_has_no_end() -> None:
     )
     run = RunColumns.of(trace, ["a"], [])
     assert np.isnan([run.start[0], run.end[0], run.makespan, run.energy]).all()
+
+
+def test_a_log_without_starts_has_run_times_and_a_makespan() -> None:
+    trace = Trace(
+        manifest=Manifest(facts={"makespan": 12.5}),
+        tasks=pl.DataFrame(
+            {
+                "id": ["a", "b", "c"],
+                "submit": [0.0, 0.0, 0.0],
+                "run_time": [4.0, None, 6.0],
+                "cpu_time": [3.0, 2.0, 1.0],
+                "status": [None, "completed", "failed"],
+            }
+        ),
+        placements=pl.DataFrame({"task": ["a"], "machine": ["n1"]}),
+    )
+    run = RunColumns.of(trace, ["a", "b", "c"], ["n1"])
+    assert run.makespan == 12.5
+    np.testing.assert_equal(run.run_time, [4.0, nan, nan])
+    np.testing.assert_equal(run.cpu_time, [3.0, nan, nan])
+    np.testing.assert_equal(run.end, [nan, nan, nan])
+    assert run.machine.tolist() == [0, -1, -1]
+    unknown = RunColumns.of(trace.with_manifest(facts={}), ["a", "b", "c"], ["n1"])
+    assert np.isnan(unknown.makespan)
 
 
 def test_rows_are_runs() -> None:
