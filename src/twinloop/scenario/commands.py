@@ -153,6 +153,11 @@ class FileDescription(Description):
         "store of its host; local: the store of the host of the task that writes it. By default "
         "the first store of the platform",
     )
+    path: FilePath | None = Field(
+        None,
+        description="a file that exists at the start: `execute` copies it from this path. By "
+        "default, `execute` creates it with pseudo-random bytes",
+    )
 
 
 #: Of a task that runs on its requested cores only.

@@ -158,6 +158,7 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("platform", "clouds", "*", "images", "*", "boot", "failed"): 0.0,
     ("platform", "clouds", "*", "images", "*", "boot", "refused"): 0.0,
     ("workload", "files"): [],
+    ("workload", "files", "*", "path"): None,
     ("workload", "workflows"): [],
     ("workload", "inject"): None,
     ("workload", "prediction_errors"): None,
