@@ -110,7 +110,7 @@ def test_a_dry_run_prints_every_command_and_runs_nothing(tmp_path: Path) -> None
     assert "\x1b" not in printed
     assert "\u202e" not in printed
     document = answer("execute", file, "--dry-run", "-o", tmp_path / "run")
-    assert set(document) == {"commands", "prepare", "programs", "missing", "sources"}
+    assert set(document) == {"commands", "prepare", "programs", "missing", "sources", "files"}
     assert document["programs"] == {"touch": 9}
     assert {each["tasks"] for each in document["commands"]} == {1}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["scenario.yaml"]

@@ -465,3 +465,19 @@ def test_a_run_that_cannot_begin_leaves_the_folder_unchanged(tmp_path: Path) -> 
 def test_variables_of_the_node_stay_in_braces_until_the_start() -> None:
     survey = commands(task("a", "sim", "{rank}", "{node}", "{output}", "{cores}")).survey()
     assert [each.command for each in survey.commands] == ["sim '{rank}' '{node}' '{output}' 1"]
+
+
+def test_reads_and_writes_become_one_argument_for_each_file() -> None:
+    files = [{"name": name, "size": 1} for name in ("in", "a b", "out")]
+    argv = ["p", "{reads}", "-o", "{writes}", "{id}", "{folder}/x"]
+    given = scenario(
+        task("t", *argv, reads=["in", "a b"], writes=["out"], folder="/srv"),
+        task("none", "p", "{reads}"),
+        workload={"files": files},
+    )
+    commands = TaskCommands(CompiledScenario(given), Path("out"), run="r")
+    place = {"rank": 0, "ranks": 1, "node": "n", "cores": 1.0}
+    assert commands.launch(0, **place).argv == ("p", "in", "a b", "-o", "out", "t", "/srv/x")
+    assert commands.launch(1, **place).argv == ("p",)
+    with pytest.raises(InputError, match=r"\{reads\} is a part of '--in="):
+        fill_command("--in={reads}", {}, "command")

@@ -190,6 +190,13 @@ def _show_measurements(trace: Trace) -> None:
     share = measurements["recording_share"]
     if isinstance(share, float):
         out.print(f"recording took {100 * share:.2f} % of one core", highlight=False)
+    if (staging := trace.manifest.facts.get("staging")) is not None:
+        copies = report.format_count(staging["transfers"], "copy", "copies")
+        out.print(
+            f"{copies} of files with {staging['bytes']:,} bytes took {staging['cpu_s']:.2g} s of "
+            "CPU time",
+            highlight=False,
+        )
     samples = report.format_count(trace.usage.height, "sample")
     out.print(f"{samples}; power: {_describe_power(trace)}", highlight=False)
 

@@ -14,6 +14,7 @@ from twinloop.description.files import write_atomically
 from twinloop.description.safe_text import escape_name
 from twinloop.engine import CompiledScenario
 from twinloop.execution.expected_run_times import fill_expected_run_times
+from twinloop.execution.staging import FilePlan, plan_files
 from twinloop.execution.task_commands import CommandSurvey, DistinctCommand, TaskCommands
 from twinloop.scenario import Scenario
 from twinloop.trace.trace import format_count
@@ -46,13 +47,16 @@ def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandS
     """
     workload, _ = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
     compiled = CompiledScenario(scenario, allow_code=allow_code, workload=workload)
-    return survey_tasks(scenario, TaskCommands(compiled, Path(), run=""))
+    return survey_tasks(scenario, TaskCommands(compiled, Path(), run=""), plan_files(compiled))
 
 
-def survey_tasks(scenario: Scenario, commands: TaskCommands) -> CommandSurvey:
-    """List the commands that prepare a scenario, and the commands of its tasks."""
+def survey_tasks(
+    scenario: Scenario, commands: TaskCommands, plan: FilePlan | None
+) -> CommandSurvey:
+    """List the commands that prepare a scenario, the commands of its tasks, and initial files."""
     prepare = [shlex.join(step.command) for step in scenario.workload.prepare]
-    return commands.survey()._replace(prepare=prepare)
+    files = () if plan is None else tuple(plan.describe())
+    return commands.survey()._replace(prepare=prepare, files=files)
 
 
 def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
@@ -65,9 +69,11 @@ def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
     prepare: dict[str, None] = {}
     missing: set[str] = set()
     sources: dict[str, None] = {}
+    files: dict[str, None] = {}
     commands: dict[tuple[str, str], DistinctCommand] = {}
     for survey in surveys:
         sources |= dict.fromkeys(survey.sources)
+        files |= dict.fromkeys(survey.files)
         prepare |= dict.fromkeys(survey.prepare)
         missing |= set(survey.missing)
         for each in survey.commands:
@@ -75,7 +81,9 @@ def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
             commands[(each.command, each.folder)] = max(
                 earlier, each, key=lambda command: command.tasks
             )
-    return CommandSurvey(list(commands.values()), sorted(missing), list(prepare), tuple(sources))
+    return CommandSurvey(
+        list(commands.values()), sorted(missing), list(prepare), tuple(sources), tuple(files)
+    )
 
 
 def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
@@ -88,6 +96,7 @@ def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
     """
     for command in survey.prepare:
         yield f"first: {shorten(command)}"
+    yield from survey.files
     if len(survey.commands) <= _MAX_COMMANDS:
         for each in survey.commands:
             yield f"will run {each.tasks} x {shorten(each.command)}"
@@ -153,6 +162,7 @@ def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
         if survey.prepare:
             lines.append("# preparation, run once")
             lines += [f"1 x {escape_name(command)}" for command in survey.prepare]
+        lines += [f"# {line}" for line in survey.files]
         folder = None
         for each in sorted(survey.commands, key=lambda command: command.folder):
             if each.folder != folder:
@@ -185,6 +195,7 @@ def describe_commands(surveys: Mapping[str, CommandSurvey]) -> dict[str, Any]:
         "programs": dict(programs.most_common()),
         "missing": sorted({name for survey in surveys.values() for name in survey.missing}),
         "sources": sorted({name for survey in surveys.values() for name in survey.sources}),
+        "files": [line for survey in surveys.values() for line in survey.files],
     }
 
 

@@ -20,8 +20,11 @@ def compute_usage(
 ) -> tuple[pl.DataFrame, Cleaning]:
     """Compute the usage between consecutive samples; returns a note on corrected samples, too.
 
-    The last sample of an execution is its end. `parts` are the executions.
+    The last sample of an execution is the end of its processes. While its files are copied, before
+    and after them, it uses no CPU time. `parts` are the executions.
     """
+    copies = _list_copies(parts)
+    parts = parts.with_columns(start="launched", end="exited")
     kept = samples.join(
         parts.select(*EXECUTION_KEY, "start", "end", "cpu", "pid"), on=EXECUTION_KEY, suffix="_"
     )
@@ -57,12 +60,23 @@ def compute_usage(
         cpu=pl.col("cpu") - pl.col("cpu").shift(1).over(execution).fill_null(0.0),
         rss=pl.col("rss").forward_fill().over(execution),
     )
+    if copies.height:
+        used = pl.concat([used, copies], how="diagonal").sort(*EXECUTION_KEY, "t")
     frame = used.select(
         pl.Series("task", plan.tasks["id"].gather(used["task"])),
         pl.Series("machine", plan.nodes["node"].gather(used["machine"])),
         *("pid", "t", "dt", "cpu", "rss"),
     )
     return frame, repaired
+
+
+def _list_copies(parts: pl.DataFrame) -> pl.DataFrame:
+    """List the periods before and after the processes of executions, in which files are copied."""
+    periods = pl.concat(
+        parts.select(*EXECUTION_KEY, "pid", t=end, dt=pl.col(end) - pl.col(start))
+        for start, end in (("start", "launched"), ("exited", "end"))
+    )
+    return periods.filter(pl.col("dt") > 0).with_columns(cpu=pl.lit(0.0))
 
 
 def _limit_to_capacity(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:

@@ -9,6 +9,7 @@ import signal
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from twinloop.engine import CompiledScenario
@@ -23,8 +24,11 @@ from twinloop.execution.outages import Outage, Outages
 from twinloop.execution.power import PowerRecorder
 from twinloop.execution.run_journal import RunJournal
 from twinloop.execution.run_progress import ProgressCallback, RunProgress
+from twinloop.execution.staging import Stager, StagingJob
+from twinloop.execution.task_files import TaskFiles
 from twinloop.execution.task_starter import RunningTask, TaskProcess, TaskStarter, TaskStartError
 from twinloop.execution.task_states import TaskStates
+from twinloop.execution.transfer_records import COPYING
 from twinloop.execution.usage_recorder import UsageRecorder
 
 #: Minimum time between two calls of the progress callback (s).
@@ -55,6 +59,7 @@ class DispatchLoop:
         recorder: UsageRecorder,
         power: PowerRecorder,
         *,
+        stager: Stager | None,
         limits: TaskLimits,
         on_progress: ProgressCallback | None,
     ) -> None:
@@ -70,6 +75,7 @@ class DispatchLoop:
         self._source = compiled.source()
         self._states = TaskStates(compiled)
         self._names = list(compiled.names.machines)
+        self._files = TaskFiles(stager, journal, clock, self._names)
         self._ids = compiled.arrays.ids.to_list()
         self._requested = compiled.requested.tolist()
         #: Whether no event can help the tasks that are left; the source is not asked any more.
@@ -108,6 +114,8 @@ class DispatchLoop:
         """Run all tasks."""
         with Interrupts() as interrupts:
             self._poll.register(interrupts, select.EPOLLIN)
+            if self._files.fileno() >= 0:
+                self._poll.register(self._files, select.EPOLLIN)
             try:
                 while self._is_open() and not interrupts.count:
                     self._step()
@@ -171,11 +179,19 @@ class DispatchLoop:
             self._signals[0][0] if self._signals else math.inf,
             now + _MAX_WAIT,
         )
-        for pidfd, _ in self._poll.poll(max(0.0, due - now)):
-            if pidfd == interrupts.fileno():
-                interrupts.drain()
-            else:
-                self._handle_end(self._processes[pidfd])
+        events = self._poll.poll(max(0.0, due - now))
+        if any(descriptor == interrupts.fileno() for descriptor, _ in events):
+            interrupts.drain()
+        self._handle_events(events)
+
+    def _handle_events(self, events: list[tuple[int, int]]) -> None:
+        """Handle the ends of processes, then those of copies, after which processes may start."""
+        for descriptor, _ in events:
+            if descriptor in self._processes:
+                self._handle_end(self._processes[descriptor])
+        if any(descriptor == self._files.fileno() for descriptor, _ in events):
+            for job in self._files.stager.collect():
+                self._handle_copies(job)
 
     # --- decisions -------------------------------------------------------------------------------
 
@@ -210,21 +226,20 @@ class DispatchLoop:
 
     def _place(self, task: int, placement: list[tuple[int, float]], decided: float) -> None:
         self._journal.write(e="place", t=decided, task=task, on=placement)
-        attempt = self._attempts[task]
-        try:
-            processes, entries = self._starter.start(task, attempt, placement, self._names)
-        except TaskStartError as error:
-            self._refuse(task, error)
-            return
+        running = RunningTask(task, self._attempts[task], placement)
+        if self._files.belong_to(task):
+            start = self._files.copy_inputs(running)
+        else:
+            try:
+                entries = self._start(running)
+            except TaskStartError as error:
+                self._refuse(task, error)
+                return
+            for entry in entries:
+                self._journal.write(e="start", **entry)
+            start = min(process.start for process in running.processes)
         self._attempts[task] += 1
-        running = RunningTask(task, attempt, processes)
         self._running[task] = running
-        for process in processes:
-            self._processes[process.pidfd] = process
-            self._poll.register(process.pidfd, select.EPOLLIN)
-        for entry in entries:
-            self._journal.write(e="start", **entry)
-        start = min(process.start for process in processes)
         self.dispatch.add(start - decided)
         self.start.add(start - max(decided, self._last_start_done))
         self._last_start_done = self._clock.now()
@@ -232,7 +247,17 @@ class DispatchLoop:
         if self._compiled.scenario.model.kill_at_requested_time:
             limit = min(limit, _nan_to_infinity(self._requested[task]))
         if limit < math.inf:
-            heapq.heappush(self._signals, (start + limit, task, attempt, signal.SIGTERM))
+            heapq.heappush(self._signals, (start + limit, task, running.attempt, signal.SIGTERM))
+
+    def _start(self, running: RunningTask, work: Path | None = None) -> list[dict[str, Any]]:
+        """Start the processes of a task; returns their journal entries."""
+        running.processes, entries = self._starter.start(
+            running.task, running.attempt, running.placement, self._names, work
+        )
+        for process in running.processes:
+            self._processes[process.pidfd] = process
+            self._poll.register(process.pidfd, select.EPOLLIN)
+        return entries
 
     def _refuse(self, task: int, error: TaskStartError) -> None:
         """Report a failed start to the policy; the task waits again, or fails."""
@@ -304,7 +329,13 @@ class DispatchLoop:
         running.codes.append(entry["code"])
         if entry["oom"]:
             running.why = failure_causes.OUT_OF_MEMORY
-        if not running.processes:
+        if running.processes:
+            return
+        status = self._get_status(running)
+        if status == "completed" and self._files.are_written_by(running.task):
+            self._files.copy_outputs(running)
+        else:
+            self._files.drop(running, status)
             self._finish(running, entry["t"])
 
     def _reap(
@@ -315,13 +346,15 @@ class DispatchLoop:
         running.processes.remove(process)
         entry = self._starter.reap(process)
         verdict = reason or running.verdict or _status_from_codes([entry["code"]])
-        self._journal.write(e="end", reason=verdict, **entry)
+        # Whether an execution completes is not known before its outputs are in their stores.
+        copies = verdict == "completed" and self._files.are_written_by(running.task)
+        self._journal.write(e="end", reason=COPYING if copies else verdict, **entry)
         return entry
 
     def _finish(self, running: RunningTask, ended: float) -> None:
         """Finish a task that has ended on all its nodes."""
         del self._running[running.task]
-        status = running.verdict or _status_from_codes(running.codes)
+        status = self._get_status(running)
         now = self._clock.now()
         self._dispatcher.end(running.task, now)
         if self._interval > 0:
@@ -329,6 +362,10 @@ class DispatchLoop:
         else:
             self._unreported_ends.append(ended)
         self._conclude(running.task, status, now, running.why)
+
+    def _get_status(self, running: RunningTask) -> str:
+        """Return the status of a task that has ended on all its nodes."""
+        return running.verdict or _status_from_codes(running.codes)
 
     def _conclude(self, task: int, status: str, now: float, why: str | None = None) -> None:
         """Conclude a task, and its descendants that can never run now."""
@@ -351,6 +388,34 @@ class DispatchLoop:
         """Report the end of a task to the source."""
         self._source.record_end(task, now, STATUS_CODES[status])
 
+    # --- files of tasks --------------------------------------------------------------------------
+
+    def _handle_copies(self, job: StagingJob) -> None:
+        """Handle the end of the copies of a task: start its processes, or finish it."""
+        running = self._running.get(job.task)
+        if running is None or running.job is not job:
+            return  # its node has just failed
+        problem = self._files.settle(running, job)
+        if problem is not None:
+            running.verdict, running.why = "failed", problem
+        elif job.reads:
+            self._launch(running)
+            return
+        self._files.end(running, job, self._get_status(running))
+        self._finish(running, job.ended)
+
+    def _launch(self, running: RunningTask) -> None:
+        """Start the processes of a task whose inputs have been copied."""
+        try:
+            entries = self._start(running, self._files.folder(running))
+        except TaskStartError as error:
+            self._files.end_without_process(running, "failed", self._clock.now())
+            del self._running[running.task]
+            self._refuse(running.task, error)
+            return
+        for entry in entries:
+            self._journal.write(e="launch", **entry)
+
     # --- termination of tasks --------------------------------------------------------------------
 
     def _enforce_time_limits(self, now: float) -> None:
@@ -358,15 +423,17 @@ class DispatchLoop:
         if not self._signals or self._signals[0][0] > now:
             return
         # Tasks that have ended by now did not exceed their limit.
-        for pidfd, _ in self._poll.poll(0):
-            if pidfd in self._processes:
-                self._handle_end(self._processes[pidfd])
+        self._handle_events(self._poll.poll(0))
         while self._signals and self._signals[0][0] <= now:
             _, task, attempt, number = heapq.heappop(self._signals)
             running = self._running.get(task)
             if running is None or running.attempt != attempt:
                 continue
             running.verdict, running.why = "killed", failure_causes.TOO_LONG
+            if running.job is not None:
+                self._files.cancel(running, "killed")
+                self._finish(running, self._clock.now())
+                continue
             self._signal(running, number)
 
     def _signal(self, running: RunningTask, number: int) -> None:
@@ -378,18 +445,26 @@ class DispatchLoop:
 
     def _kill(self, running: RunningTask, reason: str) -> None:
         """Kill a task and wait for its end."""
-        for process in list(running.processes):
-            self._starter.end(process, signal.SIGKILL)
-            self._reap(running, process, reason)
+        if running.job is not None:
+            self._files.cancel(running, reason)
+        elif running.processes:
+            for process in list(running.processes):
+                self._starter.end(process, signal.SIGKILL)
+                self._reap(running, process, reason)
+            self._files.drop(running, reason)
         del self._running[running.task]
 
     def _cancel(self, interrupts: Interrupts) -> None:
         """Cancel the run: SIGTERM to all tasks, later SIGKILL; no task is started any more."""
         # Read before the signals are sent, because a second request may come meanwhile.
         requests = interrupts.count
-        for running in self._running.values():
+        for running in list(self._running.values()):
             running.verdict, running.why = "cancelled", failure_causes.INTERRUPTED
-            self._signal(running, signal.SIGTERM)
+            if running.job is None:
+                self._signal(running, signal.SIGTERM)
+            else:
+                self._kill(running, "cancelled")
+                self._cancel_task(running.task)
         deadline = self._clock.now() + self._limits.grace
         while (
             self._running and interrupts.count == requests and (now := self._clock.now()) < deadline
@@ -397,11 +472,13 @@ class DispatchLoop:
             for pidfd, _ in self._poll.poll(deadline - now):
                 if pidfd == interrupts.fileno():
                     interrupts.drain()
+                if pidfd not in self._processes:
                     continue
                 process = self._processes[pidfd]
                 running = self._running[process.task]
                 self._reap(running, process, None)
                 if not running.processes:
+                    self._files.drop(running, "cancelled")
                     del self._running[running.task]
                     self._cancel_task(running.task)
         for running in list(self._running.values()):
@@ -422,8 +499,11 @@ class DispatchLoop:
             for process in running.processes:
                 self._starter.end(process, signal.SIGKILL)
         for running in self._running.values():
+            with suppress(OSError):  # a full disk may have ended the run
+                if running.job is not None:
+                    self._files.cancel(running, "killed")
             for process in list(running.processes):
-                with suppress(OSError):  # a full disk may have ended the run
+                with suppress(OSError):
                     self._reap(running, process, "killed")
         self._running.clear()
 
@@ -453,7 +533,7 @@ class DispatchLoop:
         failures = self._compiled.scenario.failures
         lost = failures is not None and failures.on_failure == "lost" and state == "down"
         for running in list(self._running.values()):
-            if all(process.machine != machine for process in running.processes):
+            if machine not in running.machines:
                 continue
             self._kill(running, "lost" if lost else "failed")
             now = self._clock.now()
@@ -507,8 +587,8 @@ class DispatchLoop:
         self._progress_time = now
         tasks_by_node: dict[str, list[str]] = {name: [] for name in self._names}
         for running in self._running.values():
-            for process in running.processes:
-                tasks_by_node[self._names[process.machine]].append(self._ids[running.task])
+            for machine in running.machines:
+                tasks_by_node[self._names[machine]].append(self._ids[running.task])
         nodes = {name: tuple(tasks) for name, tasks in tasks_by_node.items()}
         ended = {status: count for status, count in self._states.ended.items() if count}
         waiting = len(self._dispatcher.view.waiting) if self._states.left else 0

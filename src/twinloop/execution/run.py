@@ -35,6 +35,9 @@ from twinloop.execution.process_trees import ProcessTrees
 from twinloop.execution.run_folder import (
     JOURNAL,
     OUTPUT,
+    PARTIAL,
+    STORES,
+    WORK,
     RunFolder,
     check_run_folder,
     make_run_write_error,
@@ -42,6 +45,7 @@ from twinloop.execution.run_folder import (
 from twinloop.execution.run_journal import JournalError, read_entries
 from twinloop.execution.run_progress import ProgressCallback
 from twinloop.execution.run_trace import trace_from_journal
+from twinloop.execution.staging import CopyRoutes, DataStores, FilePlan, Stager, plan_files
 from twinloop.execution.task_commands import TaskCommands
 from twinloop.execution.task_starter import DISK_ERRORS, TaskStarter
 from twinloop.execution.usage_recorder import UsageRecorder, check_period
@@ -85,7 +89,8 @@ def execute(
     """Run a scenario as real processes, on nodes that share this machine; returns its Trace.
 
     The commands of the tasks are run as this user, without a shell. The policy and the source of
-    submissions are those of the simulator.
+    submissions are those of the simulator. Where the platform has stores, the files of tasks are
+    copied between the stores, folders of the run, and a working folder of each execution.
 
     Args:
         scenario: The scenario.
@@ -130,6 +135,7 @@ def execute(
     limits = _make_limits(task_limit, grace)
     check_period(period)
     inputs = [Path(file) for file in scenario._files()]
+    inputs += [Path(file.path) for file in scenario.workload.files if file.path is not None]
     if folder is not None:
         check_run_folder(Path(folder), overwrite=overwrite, inputs=inputs)
     if scenario.controllers:
@@ -156,7 +162,8 @@ def execute(
         path = path if folder is not None else path / "run"
         run = make_run_name()
         commands = TaskCommands(compiled, path / OUTPUT, run=run)
-        survey = survey_tasks(scenario, commands)
+        file_plan = plan_files(compiled)
+        survey = survey_tasks(scenario, commands, file_plan)
         command_file = CommandFile(path, None if announced else list_commands({"": survey}))
         stack.callback(command_file.withdraw)
         if not announced:
@@ -182,6 +189,8 @@ def execute(
         for text in nodes.warnings:
             notify(f"less isolation than requested: {text}")
         _run_preparation(scenario, commands, notify)
+        if file_plan is not None:
+            file_plan = file_plan.with_paths_checked(path)
         rates = burn_program.make_rate_environment(commands.templates(), notify)
         commands.common |= rates
         if nodes.isolation in ("affinity", "none"):
@@ -192,6 +201,7 @@ def execute(
             "machine": _describe_machine(machine),
             "nodes": nodes.facts(),
             "burn": rates or None,
+            **({} if file_plan is None else {"files": file_plan.facts()}),
             "run": {
                 "policy": compiled.policy.name,
                 "cores": compiled.machines.platform.total_cores,
@@ -200,13 +210,17 @@ def execute(
             },
         }
         plan = _make_plan(compiled, machine, facts, period).with_manifest(cleaned=[assumption])
+        if file_plan is not None:
+            ignored = CopyRoutes.note_ignored(compiled.machines.platform)
+            plan = file_plan.add_sizes(plan).with_manifest(cleaned=[ignored])
         run_folder = RunFolder.create(path, plan, overwrite=overwrite, inputs=inputs)
         command_file.keep()
         stack.callback(run_folder.close)
         meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
         try:
+            stores = _make_stores(file_plan, compiled, path)
             loop, run_facts = _run(
-                compiled, run_folder, nodes, commands, command_file, meters,
+                compiled, run_folder, nodes, commands, command_file, meters, stores,
                 period=period, limits=limits,
                 inherit_output=inherit_output, on_progress=on_progress,
             )  # fmt: skip
@@ -230,6 +244,7 @@ def _run(
     commands: TaskCommands,
     command_file: CommandFile,
     meters: PowerRecorder,
+    stores: DataStores | None,
     *,
     period: float,
     limits: TaskLimits,
@@ -244,6 +259,11 @@ def _run(
     starter = TaskStarter(
         clock, nodes, commands, command_file, recorder, trees, inherit_output=inherit_output
     )
+    stager = None
+    if stores is not None:
+        routes = CopyRoutes(compiled.machines.platform)
+        ids = compiled.arrays.ids.to_list()
+        stager = Stager(stores, routes, clock, ids, run_folder.path / WORK)
     loop = DispatchLoop(
         compiled,
         clock,
@@ -251,6 +271,7 @@ def _run(
         starter,
         recorder,
         meters,
+        stager=stager,
         limits=limits,
         on_progress=on_progress,
     )
@@ -259,6 +280,8 @@ def _run(
         loop.run()
     finally:
         starter.close()
+        if stager is not None:
+            stager.close()
     wall = clock.now()
     cpu_seconds = time.process_time() - cpu_before
     return loop, {
@@ -274,12 +297,25 @@ def _run(
             "executor_share_of_core": cpu_seconds / wall if wall > 0 else None,
         },
         "power": meters.facts(),
+        **({} if stager is None else {"staging": stager.facts()}),
         "run": {
             "wall_s": wall,
             "interrupted": loop.interrupted,
             **({"added": {compiled.scenario.source.title: loop.added}} if loop.added else {}),
         },
     }
+
+
+def _make_stores(
+    file_plan: FilePlan | None, compiled: CompiledScenario, path: Path
+) -> DataStores | None:
+    """Make the data stores of a run with the files that exist at the start."""
+    if file_plan is None:
+        return None
+    platform = compiled.machines.platform
+    stores = DataStores(file_plan, platform, path / STORES, path / PARTIAL)
+    stores.create_initial_files()
+    return stores
 
 
 def _make_limits(task_limit: float | None, grace: float) -> TaskLimits:

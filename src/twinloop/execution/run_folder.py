@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -35,6 +36,11 @@ RECORDING: Final = "recording"
 PLAN: Final = f"{RECORDING}/plan"
 JOURNAL: Final = f"{RECORDING}/journal.jsonl"
 OUTPUT: Final = "output"
+#: Folder of the data stores of the run, which stay after it.
+STORES: Final = "stores"
+#: Working folders of tasks and incomplete files, until the run is over.
+WORK: Final = f"{RECORDING}/work"
+PARTIAL: Final = f"{RECORDING}/partial"
 
 _TASK_TABLE: Final = "tasks.parquet"
 
@@ -185,8 +191,10 @@ def find_run_files(path: Path) -> OwnedFiles:
         files |= OwnedFiles.of([JOURNAL])
         with suppress(DamagedTraceError):
             files |= owned_by_trace(path / PLAN).add_prefix(PLAN)
-    trees = frozenset(f"{OUTPUT}/{file_name_from_id(task)}" for task in _list_tasks(path))
-    return files | OwnedFiles(frozenset({LOCK_FILE}), trees) | find_command_file(path)
+    trees = {f"{OUTPUT}/{file_name_from_id(task)}" for task in _list_tasks(path)}
+    trees |= {f"{STORES}/{file_name_from_id(store)}" for store in _list_stores(path)}
+    trees |= {tree for tree in (WORK, PARTIAL) if (path / tree).is_dir()}
+    return files | OwnedFiles(frozenset({LOCK_FILE}), frozenset(trees)) | find_command_file(path)
 
 
 def find_command_file(path: Path) -> OwnedFiles:
@@ -216,6 +224,16 @@ def _list_tasks(path: Path) -> list[str]:
         return tasks if is_over else tasks + _list_added_tasks(path / JOURNAL)
     except (pl.exceptions.PolarsError, OSError):
         return []  # the output of the tasks is then treated as foreign, and kept
+
+
+def _list_stores(path: Path) -> list[str]:
+    """List the data stores of a run that have a folder; empty if they cannot be read."""
+    manifest = path / MANIFEST if (path / MANIFEST).is_file() else path / PLAN / MANIFEST
+    try:
+        stores = json.loads(manifest.read_bytes())["facts"]["files"]["stores"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []  # the files are then treated as foreign, and kept
+    return [str(store) for store in stores] if isinstance(stores, list) else []
 
 
 def _list_added_tasks(journal: Path) -> list[str]:

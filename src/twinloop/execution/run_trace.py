@@ -19,6 +19,12 @@ from twinloop.execution.power import Readings
 from twinloop.execution.power.power_table import reconstruct_with_notes
 from twinloop.execution.run_folder import JOURNAL, PLAN
 from twinloop.execution.run_journal import EXECUTION_KEY, JournalEntries, read_entries
+from twinloop.execution.transfer_records import (
+    add_copies,
+    build_transfer_table,
+    note_other_sizes,
+    update_sizes,
+)
 from twinloop.trace import Trace
 from twinloop.trace.tables import COUNTER_COLUMNS
 
@@ -65,9 +71,7 @@ def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     finish = entries["finish"][-1] if entries["finish"] else None
     end = max((_find_last_time(entry) for entry in log), default=0.0)
     samples = _build_samples(entries["use"])
-    executions = _build_executions(
-        plan, entries["start"], entries["end"], samples, is_interrupted=finish is None
-    )
+    executions = _build_executions(plan, entries, samples, is_interrupted=finish is None)
     tasks = _build_task_table(plan, entries, executions, is_interrupted=finish is None)
     readings = Readings.from_passes((entry["t"], entry["rows"]) for entry in entries["power"])
     power, notes = reconstruct_with_notes(readings, 0.0, end)
@@ -84,8 +88,14 @@ def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
         decisions=_build_decision_table(plan, log),
         node_states=_build_state_table(plan, entries),
         power=power,
+        transfers=build_transfer_table(plan, entries["transfer"]),
+        files=update_sizes(plan.files, entries["transfer"]),
     ).with_manifest(
-        cleaned=(*notes, repaired, *failure_causes.note_failures(plan, entries, tasks)),
+        cleaned=(
+            *(*notes, repaired),
+            *failure_causes.note_failures(plan, entries, tasks),
+            *note_other_sizes(plan.files, entries["transfer"]),
+        ),
         facts=facts,
         epoch_ms=epoch,
     )
@@ -113,13 +123,16 @@ def _build_samples(passes: JournalEntries) -> pl.DataFrame:
 
 def _build_executions(
     plan: Trace,
-    starts: JournalEntries,
-    ends: JournalEntries,
+    entries: dict[str, JournalEntries],
     samples: pl.DataFrame,
     *,
     is_interrupted: bool,
 ) -> pl.DataFrame:
-    """Make a row for each execution of a task on a node, with its measurements."""
+    """Make a row for each execution of a task on a node, with its measurements.
+
+    Its processes run from `launched` to `exited`; before and after them its files are copied.
+    """
+    starts, ends = entries["start"], entries["end"]
     started = pl.DataFrame(
         [[e[name] for name in (*EXECUTION_KEY, "cores", "pid", "t")] for e in starts],
         schema=dict.fromkeys(EXECUTION_KEY, pl.Int64)
@@ -142,6 +155,7 @@ def _build_executions(
         orient="row",
     )
     executions = started.join(ended, on=EXECUTION_KEY, how="left", maintain_order="left")
+    executions = add_copies(executions, entries)
     if is_interrupted:
         # The end of these executions was not recorded: they end at their last sample.
         has_no_end = pl.col("end").is_null()
@@ -153,7 +167,8 @@ def _build_executions(
             last_samples, on=EXECUTION_KEY, how="left", maintain_order="left"
         ).with_columns(
             reason=pl.when(has_no_end).then(pl.lit("lost")).otherwise("reason"),
-            end=pl.coalesce("end", last_known),
+            end=pl.coalesce("end", "exited", last_known),
+            exited=pl.coalesce("exited", last_known),
         )
     executions = executions.sort(EXECUTION_KEY)
     return executions.with_columns(

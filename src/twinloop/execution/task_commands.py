@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import sysconfig
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,10 @@ TASK_VARIABLES: Final = (
 )
 #: Other variables that a command can use, with values for one node of the task.
 NODE_VARIABLES: Final = ("part_cores", "rank", "ranks", "node", "output")
+#: The folder of the task, for programs and scripts beside the scenario.
+_FOLDER: Final = "folder"
+#: Arguments that are replaced by one argument for each file that the task reads, or writes.
+FILE_ARGUMENTS: Final = {"{reads}": "read", "{writes}": "write"}
 #: Variables of the node have no value before the start, and stay in braces.
 _PLACEHOLDERS: Final = {name: f"{{{name}}}" for name in NODE_VARIABLES}
 
@@ -45,7 +49,10 @@ class Launch(NamedTuple):
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
+    #: Its folder, to which the path of its program is relative.
     folder: Path
+    #: The folder it runs in, if it is another one.
+    work: Path | None = None
 
     @property
     def program(self) -> str | None:
@@ -92,6 +99,8 @@ class CommandSurvey(NamedTuple):
     prepare: Sequence[str] = ()
     #: Sources in Python, which may add tasks with other commands during the run.
     sources: Sequence[str] = ()
+    #: Lines about the files that are made before all tasks.
+    files: Sequence[str] = ()
 
     @property
     def programs(self) -> list[tuple[str, int]]:
@@ -122,6 +131,10 @@ class TaskCommands:
             pl.Series("requested_time", compiled.requested).fill_nan(None),
         )
         self._rows = self._tasks.to_dicts()
+        #: Names of the files of tasks, by ID and access.
+        self._files: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for task, file, access in compiled.workload.task_files.iter_rows():
+            self._files[task, access].append(file)
         is_native = compiled.python_source is None
         self._sources = () if is_native else (compiled.scenario.source.title,)
         #: Commands that are listed already; empty if the source can add no task.
@@ -219,8 +232,17 @@ class TaskCommands:
         """Return the folder of the output of a task and of files that it may write."""
         return self.outputs / file_name_from_id(self._rows[task]["id"])
 
-    def launch(self, task: int, *, rank: int, ranks: int, node: str, cores: float) -> Launch:
-        """Make the command of a task on one node."""
+    def launch(
+        self,
+        task: int,
+        *,
+        rank: int,
+        ranks: int,
+        node: str,
+        cores: float,
+        work: Path | None = None,
+    ) -> Launch:
+        """Make the command of a task on one node; `work` is its working folder, if it has one."""
         output = self.output(task)
         node_values = {
             "part_cores": cores,
@@ -229,13 +251,20 @@ class TaskCommands:
             "node": node,
             "output": output,
         }
-        return self._build_launch(task, node_values)
+        return self._build_launch(task, node_values)._replace(work=work)
 
     def _build_launch(self, task: int, node_values: Mapping[str, Any]) -> Launch:
         row = self._rows[task]
-        values = {name: row[name] for name in TASK_VARIABLES} | dict(node_values)
         where = f"task {row['id']!r}: command"
-        argv = tuple(fill_command(argument, values, where) for argument in row["command"])
+        folder = Path(_refuse_zero_byte(row["folder"] or "", f"task {row['id']!r}: folder"))
+        values = {name: row[name] for name in TASK_VARIABLES} | dict(node_values)
+        values[_FOLDER] = folder.absolute()
+        argv: list[str] = []
+        for argument in row["command"]:
+            if argument in FILE_ARGUMENTS:
+                argv += self._files.get((row["id"], FILE_ARGUMENTS[argument]), ())
+            else:
+                argv.append(fill_command(argument, values, where))
         environment = dict(self.common)
         for variable in row["environment"] or ():
             field = f"task {row['id']!r}: environment.{variable['name']}"
@@ -256,8 +285,7 @@ class TaskCommands:
             "TWINLOOP_CORES": _format_value(node_values["part_cores"]),
             "TWINLOOP_OUTPUT": str(node_values["output"]),
         }
-        folder = _refuse_zero_byte(row["folder"] or "", f"task {row['id']!r}: folder")
-        return Launch(argv, environment, Path(folder).absolute())
+        return Launch(tuple(argv), environment, folder.absolute())
 
 
 def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
@@ -281,8 +309,15 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
                 field=where,
                 remedy=f"write {match[0] * 2} for a brace",
             )
+        if match[0] in FILE_ARGUMENTS:
+            raise InputError(
+                f"{match[0]} is a part of {template!r}",
+                kind="invalid-template",
+                field=where,
+                remedy="make it an argument of its own: it becomes one argument for each file",
+            )
         if name not in values:
-            names = [*TASK_VARIABLES, *NODE_VARIABLES]
+            names = [*TASK_VARIABLES, _FOLDER, *NODE_VARIABLES]
             raise InputError(
                 f"there is no variable {name!r}",
                 kind="invalid-template",

@@ -9,6 +9,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from twinloop._core import spawn
@@ -17,6 +18,7 @@ from twinloop.execution.announcement import CommandFile
 from twinloop.execution.clock import RunClock
 from twinloop.execution.nodes import LocalNodes, NodeTask
 from twinloop.execution.process_trees import ProcessTrees, require_start_ticks
+from twinloop.execution.staging import StagingJob
 from twinloop.execution.task_commands import Launch, TaskCommands
 from twinloop.execution.usage_recorder import UsageRecorder
 
@@ -55,12 +57,23 @@ class RunningTask:
 
     task: int
     attempt: int
+    #: Its machines, with their cores.
+    placement: list[tuple[int, float]]
     processes: list[TaskProcess] = field(default_factory=list)
+    #: The copies of its files before or after its processes, while they go on.
+    job: StagingJob | None = None
     #: Exit codes of its processes that have ended by themselves.
     codes: list[int] = field(default_factory=list)
     #: Final status, if it is known before the end; None if the exit codes determine it.
     verdict: str | None = None
     why: str | None = None
+
+    @property
+    def machines(self) -> list[int]:
+        """The machines on which it runs, or between which its files are copied."""
+        if self.job is not None:
+            return [machine for machine, _ in self.placement]
+        return [process.machine for process in self.processes]
 
 
 class TaskStartError(Exception):
@@ -111,9 +124,17 @@ class TaskStarter:
         self.clamped = 0
 
     def start(
-        self, task: int, attempt: int, placement: list[tuple[int, float]], names: list[str]
+        self,
+        task: int,
+        attempt: int,
+        placement: list[tuple[int, float]],
+        names: list[str],
+        work: Path | None = None,
     ) -> tuple[list[TaskProcess], list[dict[str, Any]]]:
-        """Start a task on all its nodes; returns its processes and their journal entries."""
+        """Start a task on all its nodes; returns its processes and their journal entries.
+
+        It runs in the folder `work`, or else in the folder of its command.
+        """
         added = self.commands.pop_unlisted(task)
         if added is not None:
             self._command_file.append(added)
@@ -122,7 +143,12 @@ class TaskStarter:
         try:
             for rank, (machine, cores) in enumerate(placement):
                 launch = self.commands.launch(
-                    task, rank=rank, ranks=len(placement), node=names[machine], cores=cores
+                    task,
+                    rank=rank,
+                    ranks=len(placement),
+                    node=names[machine],
+                    cores=cores,
+                    work=work,
                 )
                 process, entry = self._start(task, attempt, rank, machine, cores, launch)
                 started.append(process)
@@ -157,7 +183,7 @@ class TaskStarter:
                 program,
                 list(launch.argv),
                 [f"{name}={value}" for name, value in launch.environment.items()],
-                str(launch.folder),
+                str(launch.work or launch.folder),
                 stdin=files[0],
                 stdout=files[1],
                 stderr=files[2],
