@@ -331,3 +331,39 @@ def test_invalid_speeds_of_nodes_are_refused(speeds: Any) -> None:
     log = tl.Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     with pytest.raises(tl.InputError, match=r"facts\.node_speeds"):
         tl.Workload.from_trace(log.with_manifest(facts={"node_speeds": speeds}))
+
+
+@pytest.mark.parametrize("storage", ["submit", "all"])
+@pytest.mark.parametrize("source", ["rigid", "sessions:60"])
+def test_transfers_of_a_run_are_replayed_and_not_counted_twice(storage: str, source: str) -> None:
+    files = [{"name": name, "size": f"{size} MB"} for name, size in (("in", 90), ("out", 40))]
+    original = Scenario(
+        platform={
+            "clusters": [{"hosts": [{"count": 2, "cores": 1, "store": {"read": "200 MB/s"}}]}],
+            "stores": [{"name": "disk", "read": "10 MB/s", "write": "5 MB/s", "streams": 2}],
+        },
+        workload={
+            "files": files,
+            "tasks": [
+                {"id": "a", "run_time": 10, "reads": ["in"], "writes": ["out"]},
+                {"id": "b", "run_time": 3, "reads": ["in", "out"], "parents": ["a"]},
+                {"id": "c", "run_time": 7, "reads": ["in"]},
+                {"id": "d", "run_time": 5},
+            ],
+        },
+        policy="fcfs",
+        source=source,
+        model={"detail": {"storage": storage}},
+    )
+    run = tl.simulate(original)
+    # A recorded run has the tables of its files.
+    files_ = original.workload.resolve()
+    scenario = replay_scenario(run.replace(files=files_.files, task_files=files_.task_files))
+    again = tl.simulate(scenario)
+    for table in ("placements", "transfers"):
+        times = getattr(run, table).select("start", "end").to_numpy()
+        assert getattr(again, table).select("start", "end").to_numpy() == pytest.approx(times)
+    # The work is the declared one.
+    work = scenario.workload.resolve()
+    work = work if isinstance(work, tl.Workload) else tl.Workload.from_trace(work)
+    assert work.tasks["work"].to_list() == pytest.approx([10, 3, 7, 5])

@@ -12,11 +12,13 @@ from twinloop.description.errors import InputError
 from twinloop.scenario.model import Contention, Model
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace import Trace
+from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import NODE_SPEEDS, require_trace
 from twinloop.workload import Workload
 from twinloop.workload.clocks import Clocks
 from twinloop.workload.fragments import Fragments
 from twinloop.workload.oversubscription import find_oversubscribed_nodes
+from twinloop.workload.transfer_times import leave_out_transfers
 
 
 def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
@@ -137,8 +139,10 @@ def with_measured_run_times(
     >>> with_measured_run_times(log, run).tasks.select("work", "run_time").row(0)
     (7.0, 5.0)
     """
-    completed = trace.tasks.filter(pl.col("status") == "completed").select("id", took="run_time")
-    completed = completed.drop_nulls()
+    runs = leave_out_transfers(trace, collect_runs(trace), workload.task_files)
+    run_times = runs["run_time"]
+    completed = trace.tasks.with_columns(run_times).filter(pl.col("status") == "completed")
+    completed = completed.select("id", took="run_time").drop_nulls()
     ran_at, _ = Clocks(trace.with_manifest(facts={NODE_SPEEDS: speeds or {}}), None).task_speeds(
         completed["id"]
     )

@@ -18,6 +18,7 @@ from twinloop.workload.clocks import Clocks
 from twinloop.workload.demand import TIME_TOLERANCE, Demand, demand_from_samples
 from twinloop.workload.fragments import Floats, Fragments, find_rows
 from twinloop.workload.oversubscription import lift_limits
+from twinloop.workload.transfer_times import leave_out_transfers, note_transfers, select_transfers
 from twinloop.workload.workload import Missing, Workload
 
 #: A demand above a whole number of cores by less than this is rounded down to it: the windows of
@@ -41,6 +42,8 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
     clocks = Clocks(trace, reference_mhz)
     tasks = _select_task_columns(trace)
     tasks, notes = _keep_tasks(tasks, tasks["submit"].is_not_null(), "no submission time")
+    moved = select_transfers(trace, trace.task_files)
+    notes += (note_transfers(moved),)
     sampled = missing == "leave" or not trace.usage.is_empty()
     demand = _compute_sampled_demand(trace, tasks, clocks) if sampled else None
     speed, speed_notes = clocks.task_speeds(tasks["id"])
@@ -63,6 +66,7 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
         "usage": demand is not None,
         "memory": demand is not None and demand.memory.height > 0,
         "requested times": estimates.count > 0,
+        "file sizes": moved.height > 0,
     }
     return Workload(
         tasks=tasks,
@@ -89,7 +93,7 @@ def _select_task_files(trace: Trace, tasks: pl.DataFrame) -> pl.DataFrame:
 
 def _select_task_columns(trace: Trace) -> pl.DataFrame:
     """Select the columns of a workload, and `start`, `stop` and used memory of the last attempt."""
-    runs = collect_runs(trace).select(
+    runs = leave_out_transfers(trace, collect_runs(trace), trace.task_files).select(
         "run_time",
         pl.col("processors").alias("cores"),
         pl.col("end").alias("end_recorded"),
