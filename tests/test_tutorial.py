@@ -2,16 +2,19 @@
 
 import doctest
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import twinloop as tl
+from tests.example_scripts import load_example
 from twinloop import metrics
 from twinloop.cli import app
 
@@ -24,6 +27,11 @@ SAME = doctest.OutputChecker().check_output
 
 def run(command: str, expected: str) -> None:
     program, *words = shlex.split(command)
+    if program == "python":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", words)
+            runpy.run_path(words[0], run_name="__main__")
+        return
     assert program == "twinloop"
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, f"{command}\n{result.output}"
@@ -32,10 +40,16 @@ def run(command: str, expected: str) -> None:
     assert SAME(expected, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), f"{command}\n{got}"
 
 
-def run_page(name: str) -> int:
-    """Write the files and run the commands of a page in this folder; count the commands."""
+def run_page(name: str, shorter: Mapping[str, str] | None = None) -> int:
+    """Write the files and run the commands of a page in this folder; count the commands.
+
+    Parts of commands in `shorter` are replaced, so that the commands take less time.
+    """
     count = 0
     page = (PAGES / name).read_text(encoding="utf-8")
+    for text, short in (shorter or {}).items():
+        assert text in page
+        page = page.replace(text, short)
     for kind, file, text in SHOWN.findall(page):
         if kind != "console":
             Path(file).write_text(text, encoding="utf-8")
@@ -79,6 +93,26 @@ def test_the_commands_of_the_cost_tutorial_print_the_shown_output(
     assert Path("cost.svg").read_text(encoding="utf-8") == shown
 
 
+@pytest.mark.real
+def test_the_commands_of_the_workflow_tutorial_print_the_shown_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples" / "workflow", "examples/workflow")
+    shorter = {
+        "describe.py 24": "describe.py 1",
+        "describe.py 48": "describe.py 2",
+        "--budget 1000": "--budget 200 --analysis 200",
+    }
+    assert run_page("workflow-tutorial.md", shorter) >= 10
+    assert Path("light.html").stat().st_size > 1e6
+
+
+def test_the_workflow_of_the_tutorial_is_the_described_one() -> None:
+    shown = tl.load(ROOT / "examples" / "workflow" / "scenario.yaml")
+    assert shown == load_example("workflow/describe").describe(24, 2)
+
+
 def test_the_program_for_users_of_other_cloud_simulators_prints_the_shown_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +124,8 @@ def test_the_program_for_users_of_other_cloud_simulators_prints_the_shown_output
 
 
 @pytest.mark.parametrize(
-    ("page", "examples"), [("cloud", ["cloud"]), ("cost", ["cost", "cost-study"])]
+    ("page", "examples"),
+    [("cloud", ["cloud"]), ("cost", ["cost", "cost-study"]), ("workflow", ["workflow/scenario"])],
 )
 def test_a_tutorial_shows_parts_of_its_examples(page: str, examples: list[str]) -> None:
     text = (PAGES / f"{page}-tutorial.md").read_text(encoding="utf-8")
