@@ -133,23 +133,29 @@ std::span<const ResourceId> Transfers::find_route(TransferId id) {
 double Transfers::find_limit(const Simulation& simulation, TransferId id) {
     double limit = slots_[id].spec.limit;
     if (!has_private_limits) return limit;
-    for (const ResourceId each : find_route(id))
+    for (const ResourceId each : routes_[id].view())
         if (uses_[each].alone == id) limit = std::min(limit, simulation.capacity(each));
     return limit;
 }
 
 std::span<const ResourceId> Transfers::find_shared_route(TransferId id) {
-    shared_.clear();
-    for (const ResourceId each : find_route(id))
-        if (!has_private_limits || uses_[each].alone != id) shared_.push_back(each);
-    if (shared_.empty()) shared_.push_back(unlimited);
-    return shared_;
+    if (has_private_limits) {
+        route_.clear();
+        for (const ResourceId each : routes_[id].view())
+            if (uses_[each].alone != id) route_.push_back(each);
+    } else {
+        (void)find_route(id);
+    }
+    if (route_.empty()) route_.push_back(unlimited);
+    return route_;
 }
 
 void Transfers::join(Simulation& simulation, TransferId id) {
     if (!has_private_limits) return;
+    if (routes_.size() <= id) routes_.resize(id + std::size_t{1});
+    routes_[id].assign(find_route(id));
     std::vector<TransferId> no_longer_alone;
-    for (const ResourceId each : find_route(id)) {
+    for (const ResourceId each : routes_[id].view()) {
         if (each >= uses_.size()) uses_.resize(each + std::size_t{1});
         Use& use = uses_[each];
         if (use.count++ == 0) {
@@ -166,7 +172,8 @@ void Transfers::join(Simulation& simulation, TransferId id) {
 
 void Transfers::leave(TransferId id) {
     if (!has_private_limits) return;
-    for (const ResourceId each : find_route(id)) {
+    // The route of that time: links may have been added since.
+    for (const ResourceId each : routes_[id].view()) {
         --uses_[each].count;
         if (uses_[each].alone == id) uses_[each].alone = none;
     }

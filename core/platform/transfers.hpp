@@ -138,10 +138,11 @@ class Transfers {
     FilePlaces files_;
     std::vector<Transfer> slots_;
     std::vector<TransferId> free_;
-    std::vector<ResourceId> route_;   // reused
-    std::vector<ResourceId> shared_;  // reused
-    std::vector<Use> uses_;           // by resource, where limits are private
-    std::vector<Traffic> traffic_;    // by node, up to the last one with any; of past routes
+    std::vector<ResourceId> route_;  // reused
+    // Where limits are private: the bandwidths of each transfer in progress, and their uses.
+    std::vector<Route> routes_;
+    std::vector<Use> uses_;         // by resource
+    std::vector<Traffic> traffic_;  // by node, up to the last one with any; of past routes
 };
 
 }  // namespace twinloop
