@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import polars as pl
 from pydantic import (
@@ -216,11 +216,15 @@ class WorkflowDescription(Description):
         return loaded
 
 
+#: Kinds of names that mean the same in all workflows.
+_SHARED: Final = ("users", "groups", "queues", "partitions", "programs")
+
+
 def merge_workflows(workflows: Sequence[WorkflowDescription], seed: int) -> Trace:
     """Merge workflows into one log, each with the first submission at the time of its arrival.
 
-    Tasks and files of different arrivals are different, also of the same file; users, groups and
-    queues of equal names are the same.
+    Tasks and files of different arrivals are different, also of the same file; users, groups,
+    queues and programs of equal names are the same.
     """
     labels = Counter(each.label for each in workflows for _ in range(each.count))
     numbers: Counter[str] = Counter()
@@ -239,7 +243,7 @@ def merge_workflows(workflows: Sequence[WorkflowDescription], seed: int) -> Trac
             names.append(f"{label}-{numbers[label]}" if labels[label] > 1 else label)
     if len(traces) == 1:
         return traces[0]
-    return merge(traces, names, same_site=False, shared=("users", "groups", "queues", "partitions"))
+    return merge(traces, names, same_site=False, shared=_SHARED)
 
 
 def _set_cores(trace: Trace) -> Trace:
