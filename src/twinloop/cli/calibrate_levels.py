@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop.cli.console import err, escape, out
 from twinloop.cli.output import print_json, require_positive, show_status
 from twinloop.cli.recording_options import print_resume_hint
+from twinloop.cli.study_progress import show_study_progress
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +38,10 @@ def compare_levels(
     from twinloop.report import write_detail_study_page
 
     require_positive(workers=workers, seeds=seeds)
-    with print_resume_hint(output), _show_progress() as progress:
+    with (
+        print_resume_hint(output),
+        show_study_progress("calibrating all versions", "searches and analyses") as progress,
+    ):
         study = calibrate_levels(
             list(runs.values()),
             levels,
@@ -75,43 +77,3 @@ def refuse_options(applicable: str, **options: Any) -> None:
         if given not in (None, False, []):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} applies to {applicable}", kind="inapplicable-option")
-
-
-@contextmanager
-def _show_progress() -> Iterator[Callable[[Any], None]]:
-    """Show the progress: a bar on a terminal, otherwise a line every ten seconds."""
-    if not err.is_terminal:
-        yield _make_line_printer()
-        return
-    columns = (
-        TextColumn("calibrating all versions"),
-        BarColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("", total=None, state="")
-
-        def update(state: Any) -> None:
-            text = _describe(state)
-            bar.update(task, completed=state.done, total=state.total, state=text)
-
-        yield update
-
-
-def _make_line_printer() -> Callable[[Any], None]:
-    last = 0.0
-
-    def update(state: Any) -> None:
-        nonlocal last
-        if state.seconds - last >= 10.0:
-            last = state.seconds
-            err.print(_describe(state))
-
-    return update
-
-
-def _describe(state: Any) -> str:
-    failed = f", {state.failed:,} failed" if state.failed else ""
-    return f"{state.done:,} of {state.total:,} searches and analyses{failed}"
