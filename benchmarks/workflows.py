@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import polars as pl
 from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
-from twinloop import Workload
+from twinloop import Workload, calibrate, simulate
 from twinloop.engine import CompiledScenario
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace, read
@@ -31,6 +32,23 @@ SECONDS = 0.03
 READS = (1, 10, 208)
 #: Of the cost per read, from the fewest to the most at once.
 GROWTH = 2.0
+#: Runs and evaluations of a calibration of ten parameters, and the seconds that it may take.
+CALIBRATED_RUNS, EVALUATIONS, CALIBRATION_SECONDS = 50, 2000, 300
+BANDWIDTH = {"exponential": [2**20 / 8, 2**40 / 8]}
+OVERHEAD = {"linear": [0, "20s"]}
+#: The ten parameters of a study of workflows under Pegasus and HTCondor, and their ranges.
+PARAMETERS: dict[str, Any] = {
+    "platform.network.links[0].bandwidth": BANDWIDTH,
+    "platform.network.links[1].bandwidth": BANDWIDTH,
+    "platform.stores[0].read": BANDWIDTH,
+    "platform.stores[0].write": BANDWIDTH,
+    "platform.stores[0].streams": {"linear": [1, 100], "integer": True},
+    "speed_factor": {"exponential": [2**-10, 2**10]},
+    "startup_overhead": OVERHEAD,
+    "submission.cycle": OVERHEAD,
+    "submission.before": OVERHEAD,
+    "submission.after": OVERHEAD,
+}
 WITHOUT, HEAP, LAYERS = "without files", "a heap in Python", "layers"
 
 
@@ -144,6 +162,7 @@ def run(quick: bool) -> BenchmarkResult:
         goal = f"a recorded workflow at each level in under {SECONDS * 1e3:.0f} ms"
         result.goals.append(Goal("workflows", goal, f"{slowest * 1e3:.1f} ms", slowest < SECONDS))
     result.tables.append(measure_reads(quick, result))
+    result.tables.append(measure_calibration(quick, result))
     return result
 
 
@@ -160,4 +179,58 @@ def measure_reads(quick: bool, result: BenchmarkResult) -> ResultTable:
         {"at once": ",d", "µs per task": ".2f", "ratio": ".2f"},
         [[n, cost[n], cost[n] / cost[READS[0]]] for n in READS],
         costs=("µs per task",),
+    )
+
+
+def make_managed_scenario(seed: int, **model: Any) -> Scenario:
+    """A fork-join benchmark under a workflow manager, at the finest level of detail."""
+    tasks, workers = (25, 50, 100)[seed % 3], (1, 2, 4, 6)[seed % 4]
+    size = {"tasks": tasks, "work": 0.8 + seed, "footprint": f"{30 * seed} MB"}
+    host = {"count": workers, "cores": 48, "store": {"like": "submit"}}
+    links = [("workers", "core"), ("core", "submit")]
+    return Scenario(
+        platform={
+            "clusters": [{"name": "workers", "hosts": [host]}],
+            "stores": [{"name": "submit", "read": "2 GB/s", "write": "1 GB/s", "streams": 100}],
+            "network": {
+                "switches": ["core"],
+                "links": [{"between": list(ends), "bandwidth": "10 Gb/s"} for ends in links],
+            },
+        },
+        workload={"generate": {"name": "fork-join", "parameters": size}},
+        policy="fcfs",
+        seed=seed,
+        model={
+            "submission": {"cycle": 0, "before": 0, "after": 0},
+            "detail": {"network": "link+star", "storage": "all", "submission": "negotiator"},
+            **model,
+        },
+    )
+
+
+def record(seed: int) -> Trace:
+    """A run with other values than those of its scenario."""
+    scenario = make_managed_scenario(seed)
+    submission = {"cycle": 12, "before": 15, "after": 14}
+    run = simulate(make_managed_scenario(seed, startup_overhead=3, submission=submission))
+    stored = run.manifest.model_copy(update={"scenario": scenario.to_manifest()})
+    return run.replace(manifest=stored)
+
+
+def measure_calibration(quick: bool, result: BenchmarkResult) -> ResultTable:
+    """Measure the elapsed time of a calibration of ten parameters, from the runs to the values."""
+    count, budget = (5, 100) if quick else (CALIBRATED_RUNS, EVALUATIONS)
+    real = [record(seed) for seed in range(count)]
+    begin = perf_counter()
+    fit = calibrate(real, parameters=PARAMETERS, loss="makespan", budget=budget, analysis=0)
+    seconds = perf_counter() - begin
+    if not quick:
+        goal = f"ten parameters, {count} runs, {budget:,} evaluations in under 5 minutes"
+        met = seconds < CALIBRATION_SECONDS
+        result.goals.append(Goal("workflows", goal, f"{seconds:.1f} s", met))
+    return ResultTable(
+        "Calibration of ten parameters of workflows under a workflow manager",
+        {"runs": "d", "evaluations": ",d", "s": ".1f", "loss before": ".3f", "after": ".4f"},
+        [[count, budget, seconds, fit.loss_before, fit.loss]],
+        costs=("s",),
     )
