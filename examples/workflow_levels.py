@@ -607,7 +607,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     budget, seeds, training_budget, table_budget = (
         other if value is None else value for value, other in zip(given, default, strict=True)
     )
-    folder: Path = options.folder
+    # The runs name their instances: a study can then be continued from another folder.
+    folder: Path = options.folder.resolve()
     write_inputs(design, folder)
     runs = record_runs(design, folder)
     show = partial(print, flush=True)
@@ -618,6 +619,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study = studies.calibrate("levels.yaml", "parameters.yaml", "levels")
     show(study)
     show(DOCUMENT)
+    finest = study.versions[-1]
+    show(f"\nIdentifiability of {finest.name}")
+    show("\n".join(f"  {line}" for line in study.sentences.get(finest.number, ())))
     show("\nSum of the overheads of a task (s)")
     show(format_table(OVERHEAD_HEADER, list_overhead_rows(study)))
     show("\nThe same with a start-up of up to 100 s, at the finest network and storage")
@@ -636,7 +640,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show(f"\nRecovery of the hidden values (Table 5.3), {table_budget} evaluations")
     show(format_table(RECOVERY_HEADER, list_recovery_rows(ranking)))
     write_page(folder / "report.html", study, wide, found, narrow, ranking)
-    show(f"\nwrote {folder / 'report.html'}")
+    show(f"\nwrote {options.folder / 'report.html'}")
 
 
 if __name__ == "__main__":
