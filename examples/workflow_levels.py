@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 
 import twinloop as tl
-from twinloop.calibration import DetailStudy, History, calibrate_levels
+from twinloop.calibration import Case, DetailStudy, History, Space, calibrate_levels
 from twinloop.calibration.cases import make_cases
 from twinloop.calibration.detail.text import describe_references, list_version_rows
 from twinloop.calibration.losses import get_loss
@@ -378,14 +378,21 @@ class StoredFits:
     """
 
     def __init__(self, path: Path, runs: Sequence[RecordedBenchmark], budget: int) -> None:
-        self.path, self.budget = path, budget
+        self.path, self.runs, self.budget = path, runs, budget
         self.names = {id(each.sample): each.name for each in runs}
-        traces = [each.sample.run for each in runs]
-        parameters = path.parent / "parameters.yaml"
-        self.space = make_space(parameters, make_cases(traces[:1]))
-        cases = make_cases(traces, fitted=self.space.names)
-        self.cases = dict(zip(self.names, cases, strict=True))
         self.known: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
+
+    @cached_property
+    def space(self) -> Space:
+        """The ten parameters."""
+        parameters = self.path.parent / "parameters.yaml"
+        return make_space(parameters, make_cases([self.runs[0].sample.run]))
+
+    @cached_property
+    def cases(self) -> dict[int, Case]:
+        """The compiled scenario of each run, with the run."""
+        cases = make_cases([each.sample.run for each in self.runs], fitted=self.space.names)
+        return dict(zip(self.names, cases, strict=True))
 
     def __call__(self, samples: Sequence[Sample]) -> Callable[[Sequence[Sample]], float]:
         """Return the loss of a fit to these runs on others; the fit is made when it is needed."""
@@ -486,12 +493,14 @@ def list_narrow_rows(narrow: Sequence[NarrowSet]) -> Rows:
 
 
 def list_recovery_rows(ranking: RecoveryRanking) -> Rows:
-    """List the distance to the hidden values by optimiser and loss, and that of the document."""
+    """List the distance to the hidden values and the loss, by optimiser and loss."""
     rows = []
     for name in OPTIMISERS:
-        found = dict(ranking.table.filter(optimiser=name).select("loss", "distance").rows())
-        here = [found.get(loss) for loss in LOSSES]
-        rows.append((f"{name}, here", *("-" if each is None else f"{each:.2f}" for each in here)))
+        for column, digits in (("distance", 2), ("best_loss", 3)):
+            found = dict(ranking.table.filter(optimiser=name).select("loss", column).rows())
+            cells = ["-" if loss not in found else f"{found[loss]:.{digits}f}" for loss in LOSSES]
+            title = "here" if column == "distance" else "the loss reached"
+            rows.append((f"{name}, {title}", *cells))
         rows.append((f"{name}, document", *(f"{each:.2f}" for each in TABLE_5_3[name])))
     return rows
 

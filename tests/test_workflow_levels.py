@@ -9,7 +9,9 @@ import pytest
 
 from tests.example_scripts import load_example
 from twinloop.calibration import DetailStudy
+from twinloop.calibration.cases import make_cases
 from twinloop.calibration.lossmap import Sample, make_rectangular_sets, make_single_sets
+from twinloop.calibration.parameters.defaults import make_space
 from twinloop.scenario import Scenario
 from twinloop.trace import read
 
@@ -42,6 +44,10 @@ def test_it_makes_all_tables_and_the_page(
         f"submission.{name}" for name in ("cycle", "before", "after")
     }
     assert "platform.network.links[0].bandwidth changes nothing in any version." in study.verdict
+
+    run = read(next(iter((tmp_path / "runs").iterdir())))
+    for name, count in (("parameters", 10), ("parameters-15", 15)):
+        assert len(make_space(tmp_path / f"{name}.yaml", make_cases([run])).names) == count
 
     # A scenario is that of its runs, and says nothing of the hidden values.
     path = sorted((tmp_path / "scenarios").glob("lanes-*.yaml"))[0]
