@@ -42,8 +42,8 @@ from twinloop.scenario import Scenario
 from twinloop.scenario.model_values import set_model_values
 
 #: The hidden values. Start-up, cycle, before and after are those of the study's own synthetic runs
-#: (Table 5.3); the core speed there is 982.45 Mop/s, here 0.98245 of the declared speed. The others are chosen here: a network
-#: with more bandwidth than the disks.
+#: (Table 5.3); the core speed there is 982.45 Mop/s, here 0.98245 of the declared speed. The
+#: others are chosen here: a network with more bandwidth than the disks.
 TRUTH: dict[str, Any] = {
     "platform.network.links[0].bandwidth": 2**33 / 8,  # B: of each worker (bytes/s)
     "platform.network.links[1].bandwidth": 2**33 / 8,  # B': shared
