@@ -155,10 +155,13 @@ nb::dict save_tasks(const World& run) {
     tasks["spent"] = at(state.spent);
     std::vector<std::uint64_t> arrivals(all.size());
     std::vector<double> planned(all.size());
+    std::vector<std::uint64_t> held(all.size());
     for (TaskId task = 0; task < all.size(); ++task) {
         arrivals[task] = run.scheduler().arrival(task);
         planned[task] = run.scheduler().planned_time(task);
+        held[task] = run.scheduler().held_since(task);
     }
+    tasks["held"] = as_array(std::move(held));
     tasks["arrival"] = as_array(std::move(arrivals));
     tasks["planned"] = as_array(std::move(planned));
     return tasks;

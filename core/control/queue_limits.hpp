@@ -26,6 +26,10 @@ class QueueLimits {
     // Counts a task without a check.
     void add(const Request& request) { count(request, 1); }
     void remove(const Request& request) { count(request, -1); }
+    // The place of a held task in the order of all of them.
+    [[nodiscard]] std::uint64_t held_since(TaskId task) const {
+        return task < held_.size() ? held_[task].since : 0;
+    }
     // Removes a held task.
     void withdraw(TaskId task, const Request& request);
     // After a task with this request has left: the next held task that may go, which is counted

@@ -122,6 +122,8 @@ class SchedulerState {
 
     // Whether queue, windows and clock allow the task on the machine for `time` from `from` on.
     [[nodiscard]] bool allowed(TaskId task, MachineId machine, double from, double time) const;
+    // The place of a task among those that the limits of queues hold; 0: it was never held.
+    [[nodiscard]] std::uint64_t held_since(TaskId task) const { return limits_.held_since(task); }
     // The files of the tasks, for policies that place tasks near their data.
     [[nodiscard]] const DataView& data() const { return data_; }
     void set_data(const DataView& data) { data_ = data; }

@@ -265,8 +265,8 @@ def _build_tasks(
         for row in np.flatnonzero(~np.isnan(outcomes["submit"]) & (status == 0))
         if int(row) not in listed
     ]
-    # In the order in which they became ready, which is the order of their release.
-    held.sort(key=lambda row: (np.nan_to_num(outcomes["ready"][row], nan=np.inf), row))
+    # Queues release tasks in the order in which they held them: an interrupted task comes last.
+    held.sort(key=lambda row: (saved["held"][row], row))
     rows = [*ended_rows, *running, *waiting, *held]
     phases = [STATUSES[status[row]] for row in ended_rows]
     phases += ["running"] * len(running) + ["waiting"] * len(waiting) + ["held"] * len(held)
