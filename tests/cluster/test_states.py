@@ -23,6 +23,7 @@ from tests.cluster.test_transfers import scenario as files_scenario
 from tests.examples import examples
 from twinloop.engine import CompiledScenario, Simulation, SimulationState
 from twinloop.policy import Place, Policy
+from twinloop.scenario import Scenario
 from twinloop.workload import NewTask, Source
 
 EXACT = ("id", "status", "submit", "ready", "start", "end", "attempts")
@@ -537,3 +538,32 @@ def test_a_recovery_does_not_end_a_later_outage():
     sim.restore("m0")
     # It runs from 2 to 5; the first outage would have ended at 10, the second one ends at 25.
     assert sim.run()["end"].to_list() == [29.0]
+
+
+def test_an_interrupted_task_that_is_held_again_comes_after_the_tasks_held_before(tmp_path):
+    tasks = [("long", 0, 8, None), ("first", 0, 4, "low"), ("second", 1, 4, "low")]
+    scenario = Scenario(
+        platform={
+            "clusters": [{"hosts": [{"names": ["n1", "n2"], "count": 2, "cores": 1}]}],
+            "queues": [{"name": "low", "max_running": 1}],
+        },
+        workload={
+            "tasks": [
+                {"id": name, "submit": submit, "run_time": run_time, "queue": queue}
+                for name, submit, run_time, queue in (*tasks, ("third", 2, 4, "low"))
+            ]
+        },
+        policy="fcfs",
+    )
+    sim = Simulation(scenario)
+    sim.run_until(3)
+    sim.fail("n2")
+    sim.restore("n2")
+    sim.run_until(4)
+    other = continued(sim, scenario, tmp_path)
+    here, there = sim.run(), other.run()
+    # The second one has taken the place of the first one, which comes after the third one.
+    starts = dict(here.select("id", "start").rows())
+    assert starts["third"] == 7
+    assert dict(here.select("id", "end").rows())["first"] == 15
+    assert there.select("id", "start", "end").equals(here.select("id", "start", "end"))
