@@ -253,6 +253,7 @@ def test_a_task_whose_files_are_not_there_fails_alone(tmp_path: Path) -> None:
     assert twinloop("check", str(tmp_path / "run")).exit_code == 0
 
 
+@pytest.mark.long
 @pytest.mark.real
 @pytest.mark.parametrize("phase", ["stage-in", "stage-out"])
 def test_a_time_limit_ends_copies(phase: str, tmp_path: Path) -> None:
@@ -272,6 +273,7 @@ def test_a_time_limit_ends_copies(phase: str, tmp_path: Path) -> None:
     assert "exceeded their time limit (a)" in reasons(trace)
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_a_task_reads_again_after_its_node_has_failed(tmp_path: Path) -> None:
     outages = tmp_path / "outages.csv"
@@ -291,6 +293,7 @@ def test_a_task_reads_again_after_its_node_has_failed(tmp_path: Path) -> None:
     assert trace.transfers["bytes"][1] == 4 * MB
 
 
+@pytest.mark.long
 @pytest.mark.real
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_run_leaves_whole_files_alone(
