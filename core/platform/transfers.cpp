@@ -15,6 +15,11 @@ std::array<StoreId, 2> stores_of(const TransferSpec& spec) {
     return {spec.source, spec.target == spec.source ? none : spec.target};
 }
 
+// A bandwidth of its own, as large as another one; none: unlimited.
+ResourceId copy_bandwidth(Simulation& simulation, ResourceId like) {
+    return like == none ? none : simulation.add_resource(simulation.capacity(like));
+}
+
 }  // namespace
 
 // ---- Files, nodes and stores --------------------------------------------------------------------
@@ -38,9 +43,7 @@ void Transfers::check_space(StoreId store, double bytes) const {
 }
 
 NodeId Transfers::add_node_like(Simulation& simulation, NodeId like) {
-    const auto copy = [&](ResourceId id) {
-        return id == none ? none : simulation.add_resource(simulation.capacity(id));
-    };
+    const auto copy = [&](ResourceId id) { return copy_bandwidth(simulation, id); };
     const Network::Ports ports = network.ports(like);
     const ResourceId out = copy(ports.out);
     const NodeId node = network.add_node(out, copy(ports.in));
@@ -59,14 +62,10 @@ StoreId Transfers::add_store_like(Simulation& simulation, StoreId like, NodeId n
     DataStoreSpec spec = stores[like].spec;
     spec.node = node;
     for (ResourceId* const bandwidth : {&spec.read, &spec.write})
-        if (*bandwidth != none)
-            *bandwidth = simulation.add_resource(simulation.capacity(*bandwidth));
+        *bandwidth = copy_bandwidth(simulation, *bandwidth);
     stores.emplace_back(spec);
     if (const PageCache& cache = stores[like].page_cache; cache.is_open())
-        stores.back().page_cache.open(
-            cache.size(), cache.bandwidth() == none
-                              ? none
-                              : simulation.add_resource(simulation.capacity(cache.bandwidth())));
+        stores.back().page_cache.open(cache.size(), copy_bandwidth(simulation, cache.bandwidth()));
     return static_cast<StoreId>(stores.size() - 1);
 }
 
@@ -161,7 +160,9 @@ void Transfers::join(Simulation& simulation, TransferId id) {
         if (use.count++ == 0) {
             use.alone = id;
         } else if (use.alone != none) {
-            no_longer_alone.push_back(use.alone);
+            // Once, also if it shares several bandwidths from now on.
+            if (std::ranges::find(no_longer_alone, use.alone) == no_longer_alone.end())
+                no_longer_alone.push_back(use.alone);
             use.alone = none;
         }
     }

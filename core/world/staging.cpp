@@ -83,7 +83,7 @@ bool Staging::is_needed(std::uint32_t slot) {
     StagingState& state = world_.staging;
     const Movement moved = movement(slot);
     if (!moved.stages) return true;
-    if (moved.is_at_home) return !moved.reads ? false : moved.store == none;
+    if (moved.is_at_home) return moved.reads && moved.store == none;
     const StoreId local = state.cursors[slot].local;
     if (!moved.reads || !handling().keeps_copies || local == none) return true;
     const auto copy = state.copies.find({moved.file, local});
