@@ -125,24 +125,14 @@ def calibrate(
     >>> round(fit.values["speed_factor"], 3)
     1.07
     """
-    runs = [real] if isinstance(real, Trace) else list(real)
-    if not runs:
-        raise InputError(
-            "there is no run to fit to",
-            kind="no-runs",
-            field="real",
-            remedy="give at least one run",
-        )
-    for trace in (*runs, *validation):
-        require_trace(trace)
+    runs = list_runs(real, validation)
     store = None if folder is None else Path(folder)
     refuse_existing(store)
     if scenario is not None and not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
     if isinstance(criteria, str | Path):
         criteria = Criteria.load(criteria)
-    labels = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
-    refuse_duplicate_runs(list(zip(labels, [*runs, *validation], strict=True)))
+    training, held_out = name_runs(runs, validation, names)
     if workers is not None and on is None:
         raise InputError("needs `on`", kind="no-effect", field="workers", remedy="on='processes'")
     if threads is not None and on is not None:
@@ -153,8 +143,8 @@ def calibrate(
             remedy="give workers",
         )
     calibration = _Calibration(
-        NamedRuns(runs, labels[: len(runs)]),
-        NamedRuns(list(validation), labels[len(runs) :]),
+        training,
+        held_out,
         scenario,
         aggregate,
         SearchSettings(
@@ -205,6 +195,31 @@ class NamedRuns:
     def name_of(self, trace: Trace) -> str:
         """Return the name of a run."""
         return next(name for name, each in self if each is trace)
+
+
+def list_runs(real: Trace | Sequence[Trace], validation: Sequence[Trace]) -> list[Trace]:
+    """List the runs to fit to; there must be one, and all must be traces."""
+    runs = [real] if isinstance(real, Trace) else list(real)
+    if not runs:
+        raise InputError(
+            "there is no run to fit to",
+            kind="no-runs",
+            field="real",
+            remedy="give at least one run",
+        )
+    for trace in (*runs, *validation):
+        require_trace(trace)
+    return runs
+
+
+def name_runs(
+    runs: list[Trace], validation: Sequence[Trace], names: Sequence[str] | None
+) -> tuple[NamedRuns, NamedRuns]:
+    """Name the runs to fit to and those held out; no run may be given twice."""
+    labels = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
+    refuse_duplicate_runs(list(zip(labels, [*runs, *validation], strict=True)))
+    count = len(runs)
+    return NamedRuns(runs, labels[:count]), NamedRuns(list(validation), labels[count:])
 
 
 @dataclass(frozen=True)

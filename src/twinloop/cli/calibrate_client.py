@@ -15,6 +15,7 @@ from twinloop.cli.log_options import read_trace
 from twinloop.cli.output import print_json, show_status
 from twinloop.cli.recording_options import parse_duration
 from twinloop.description.errors import InputError
+from twinloop.description.files import refuse_file
 from twinloop.description.replacement import check_not_input
 
 if TYPE_CHECKING:
@@ -124,13 +125,7 @@ def _load_scenario(path: Path) -> Scenario:
 def _refuse_existing(output: Path, inputs: Sequence[Path]) -> None:
     """Raise an error if the output exists and is not an empty folder, or is an input."""
     check_not_input(output, inputs)
-    if output.exists() and not output.is_dir():
-        raise InputError(
-            "is not a folder",
-            kind="wrong-file-type",
-            file=output,
-            remedy="name a folder that does not exist",
-        )
+    refuse_file(output)
     if output.is_dir() and any(output.iterdir()):
         raise InputError(
             "exists already",

@@ -253,6 +253,17 @@ def describe_source_file(path: Path) -> SourceFile:
     return SourceFile(name=path.name, size=path.stat().st_size, sha256=hash_file(path))
 
 
+def refuse_file(folder: Path) -> None:
+    """Raise an error if something else than a folder is where a folder is to be written."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            "is not a folder",
+            kind="wrong-file-type",
+            file=folder,
+            remedy="name a folder that does not exist",
+        )
+
+
 @contextmanager
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
     """Open a stream to a file that is created, or replaced, when the block ends without error.

@@ -16,14 +16,14 @@ from twinloop.calibration.detail.study_execution import DetailProgress, StudyExe
 from twinloop.calibration.detail.version_search import VersionWorker
 from twinloop.calibration.fit import make_folder
 from twinloop.calibration.losses import DEFAULT_LOSS, Loss
-from twinloop.calibration.run import NamedRuns, refuse_duplicate_runs, resolve_loss
+from twinloop.calibration.run import list_runs, name_runs, resolve_loss
 from twinloop.calibration.search.minimisation import SearchBudget
 from twinloop.campaign import CampaignJournal, coordinator
 from twinloop.description.errors import InputError
+from twinloop.description.files import refuse_file
 from twinloop.execution.announcement import COMMANDS
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
-from twinloop.trace.trace import require_trace
 
 #: The journal of finished searches, and the folder of those of unfinished ones.
 JOURNAL: Final = "journal.jsonl"
@@ -94,24 +94,13 @@ def calibrate_levels(
     >>> study.best.name
     'ljf'
     """
-    runs = [real] if isinstance(real, Trace) else list(real)
-    if not runs:
-        raise InputError(
-            "there is no run to fit to",
-            kind="no-runs",
-            field="real",
-            remedy="give at least one run",
-        )
-    for trace in (*runs, *validation):
-        require_trace(trace)
-    labels = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
-    refuse_duplicate_runs(list(zip(labels, [*runs, *validation], strict=True)))
+    training, held_out = name_runs(list_runs(real, validation), validation, names)
     if isinstance(scenario, str | Path):
         scenario = Scenario.load(scenario)
     plan = DetailPlan(
         levels=Levels.of(levels),
-        training=NamedRuns(runs, labels[: len(runs)]),
-        held_out=NamedRuns(list(validation), labels[len(runs) :]),
+        training=training,
+        held_out=held_out,
         scenario=scenario,
         loss=resolve_loss(loss, allow_code=allow_code),
         aggregate=aggregate,
@@ -177,13 +166,7 @@ def _read_seeds(given: int | Sequence[int]) -> tuple[int, ...]:
 
 def _check_folder(folder: Path) -> None:
     """Raise an error if the folder of a study contains something else."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(
-            "is not a folder",
-            kind="wrong-file-type",
-            file=folder,
-            remedy="name a folder that does not exist",
-        )
+    refuse_file(folder)
     is_study = (folder / MANIFEST).is_file() or (folder / SEARCHES).is_dir()
     if folder.is_dir() and not is_study:
         for other in folder.iterdir():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.calibration.parameters.defaults import describe_disturbance
 from twinloop.description.errors import InputError, TwinloopError
 from twinloop.description.file_names import join_below
+from twinloop.description.files import refuse_file
 from twinloop.description.safe_text import escape_controls
 from twinloop.execution.announcement import COMMANDS
 from twinloop.execution.task_commands import CommandSurvey
@@ -193,13 +194,7 @@ def _list_objectives(
 
 def _check_folder(plan: ConfirmationPlan, folder: Path) -> None:
     """Raise an error for the folder of another confirmation, or with foreign files."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(
-            "is not a folder",
-            kind="wrong-file-type",
-            file=folder,
-            remedy="name a folder that does not exist",
-        )
+    refuse_file(folder)
     own_names = {PLAN, RUNS, "confirmation.json", "runs.parquet", "report.md", "report.html"}
     own_names.add(COMMANDS)
     for entry in folder.iterdir() if folder.is_dir() else ():

@@ -11,6 +11,7 @@ from typing import Any, Final
 from twinloop.calibration.fit import Fit
 from twinloop.campaign import CampaignJournal, Coordinator, coordinator
 from twinloop.description.errors import InputError, TwinloopError
+from twinloop.description.files import refuse_file
 from twinloop.exploration.factors.design import Design, read_design
 from twinloop.exploration.factors.level_files import make_paths_absolute
 from twinloop.exploration.ranking.objectives import Objective
@@ -150,13 +151,7 @@ def _load_scenario(given: Scenario | str | Path | None, design: Design) -> Scena
 
 def prepare_folder(folder: Path) -> Path:
     """Create the folder of a study, unless it exists; raise an error if it is not a study."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(
-            "is not a folder",
-            kind="wrong-file-type",
-            file=folder,
-            remedy="name a folder that does not exist",
-        )
+    refuse_file(folder)
     foreign = folder.is_dir() and any(not _is_leftover(each.name) for each in folder.iterdir())
     if foreign and not is_study(folder):
         raise InputError(
